@@ -1,0 +1,1 @@
+//! The trail: activity, lifecycle, faults, recovery files, rotation, reading them back.

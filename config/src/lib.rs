@@ -1,0 +1,1 @@
+//! Home folder, configuration file, limits and defaults.

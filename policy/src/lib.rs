@@ -1,0 +1,1 @@
+//! Pure decisions: protected paths, command check, permission grants, redaction.

@@ -1,0 +1,1 @@
+//! Turning a policy into a confined child process.

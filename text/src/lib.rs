@@ -1,0 +1,1 @@
+//! Text as bytes: encodings, line endings, the edit engine, unified diffs.
