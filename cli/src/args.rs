@@ -1,0 +1,136 @@
+//! The command line.
+
+use crate::limits;
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Controls Hands: makes calls, reads the trail, checks this machine.
+#[derive(Debug, Parser)]
+#[command(name = "handsctl", version, max_term_width = 100)]
+pub(crate) struct Args {
+    /// The home of Hands (default: HANDS_HOME, else the platform's place).
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make one real MCP call and print its result.
+    ///
+    /// Exits with 0 when the tool did its work, 1 when it answers a failure.
+    Call(CallArgs),
+    /// List the tools that the server offers.
+    Tools,
+    /// Read the trail and the other logs.
+    Logs(Box<LogsArgs>),
+    /// Check this machine and say what mends it.
+    ///
+    /// Exits with 0 when all is well, 4 when there are warnings, 1 when something fails.
+    Doctor,
+    /// Show or check the configuration.
+    Config {
+        #[command(subcommand)]
+        what: ConfigWhat,
+    },
+    /// Print ready-to-paste entries that connect an MCP client.
+    Clients {
+        /// Which client (default: all).
+        client: Option<ClientName>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CallArgs {
+    /// Name of the tool.
+    pub(crate) tool: String,
+    /// Arguments as a JSON object; `-` reads them from stdin.
+    #[arg(value_name = "JSON", default_value = "{}")]
+    pub(crate) arguments: String,
+    /// Seconds to wait for the answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = limits::CALL_TIMEOUT_S)]
+    pub(crate) wait: u64,
+    /// Show what the server writes to stderr.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct LogsArgs {
+    #[command(subcommand)]
+    pub(crate) what: Option<LogsWhat>,
+    #[command(flatten)]
+    pub(crate) activity: ActivityArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogsWhat {
+    /// Tool calls and their results (what `logs` alone shows).
+    Activity(ActivityArgs),
+    /// Check that no record of the trail was removed, altered or cut.
+    Verify,
+    /// Starts, stops and signals of the processes.
+    Lifecycle {
+        /// How many entries.
+        #[arg(short = 'n', long = "last", value_name = "N", default_value_t = limits::LAST)]
+        last: usize,
+    },
+    /// Panics and fatal faults.
+    Faults {
+        /// How many faults.
+        #[arg(short = 'n', long = "last", value_name = "N", default_value_t = limits::LAST)]
+        last: usize,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ActivityArgs {
+    /// How many records.
+    #[arg(short = 'n', long = "last", value_name = "N", default_value_t = limits::LAST)]
+    pub(crate) last: usize,
+    /// Go on showing records as they are written.
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Only this tool.
+    #[arg(long)]
+    pub(crate) tool: Option<String>,
+    /// Only this diagnostic code.
+    #[arg(long)]
+    pub(crate) code: Option<String>,
+    /// Only this turn.
+    #[arg(long, value_name = "TURN_ID")]
+    pub(crate) turn: Option<String>,
+    /// Only this session.
+    #[arg(long, value_name = "SESSION_ID")]
+    pub(crate) session: Option<String>,
+    /// Only records from this time on: RFC 3339, or 30s, 10m, 2h, 1d ago.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Only records up to this time.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum ConfigWhat {
+    /// Every setting with its value and where it came from.
+    Show,
+    /// Say whether the configuration is valid.
+    Check,
+    /// Print the path of the configuration file.
+    Path,
+}
+
+/// Clients with a known way to be connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClientName {
+    ClaudeDesktop,
+    ClaudeCode,
+    Codex,
+    Inspector,
+}

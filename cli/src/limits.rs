@@ -1,0 +1,24 @@
+//! Limits and defaults of the controller.
+
+use std::time::Duration;
+
+/// Time within which `hands-mcp` answers the first request.
+pub(crate) const CONNECT: Duration = Duration::from_secs(20);
+/// Seconds to wait for a tool's answer, unless the caller says otherwise. The longest command has 3,600 s.
+pub(crate) const CALL_TIMEOUT_S: u64 = 3_700;
+/// Time for the sandbox's self-test.
+pub(crate) const CANARY: Duration = Duration::from_secs(60);
+/// Time for a program to say its version.
+pub(crate) const VERSION: Duration = Duration::from_secs(10);
+/// Pause between two looks at a followed log.
+pub(crate) const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
+/// Records, entries or faults shown when the caller does not say.
+pub(crate) const LAST: usize = 20;
+/// Bytes of a program's stderr kept for a message.
+pub(crate) const STDERR_TAIL: usize = 4096;
+/// Characters of a call's arguments shown in a line of the log.
+pub(crate) const ARGS_CHARS: usize = 60;
+/// Free bytes in the home below which the doctor warns.
+pub(crate) const DISK_WARN: u64 = 1 << 30;
+/// Free bytes in the home below which the doctor calls it a failure.
+pub(crate) const DISK_FAIL: u64 = 100 << 20;

@@ -1,0 +1,73 @@
+//! `handsctl`: what a person at the keyboard asks of Hands.
+//!
+//! **What it is.** One file per verb in `commands/`: make a tool call (`call`, `tools`), read the trail (`logs`), find out
+//! what is missing (`doctor`), see the settings (`config`), connect a client (`clients`).
+//!
+//! **What it is not.** It holds no state and decides nothing: a call goes through a real `hands-mcp` with all guardrails,
+//! as any client's call does. None of these verbs needs a running daemon.
+//!
+//! **Theory of operation.** `main` parses the arguments, finds the home, and runs the verb. A verb writes
+//! through [`output::Out`], which knows whether a person or a program reads, and ends with an [`exit::Exit`] or a
+//! [`exit::Failure`] that says what failed, why, and what to do. Text that came from a planner or a tool is made
+//! harmless before it reaches a terminal. Exit codes: 0 ok, 1 failed, 2 usage, 3 daemon not running, 4 degraded.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod exit;
+mod limits;
+mod output;
+mod programs;
+mod session;
+mod when;
+
+use args::{Args, Command};
+use clap::Parser;
+use exit::{Exit, Failure};
+use hands_config::{Env, Home};
+use output::Out;
+use std::process::ExitCode;
+
+/// What every verb works with.
+pub(crate) struct Context {
+    /// The home that was asked for, or the default one.
+    pub(crate) home: Home,
+    /// The environment at the start.
+    pub(crate) env: Env,
+    /// Where results go.
+    pub(crate) out: Out,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let out = Out::new(args.json);
+    let done = context(&args, out).and_then(|context| run(args.command, &context));
+    match done {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(&Out::new(args.json)),
+    }
+}
+
+fn context(args: &Args, out: Out) -> Result<Context, Failure> {
+    let env = Env::from_process();
+    let flag = match &args.home {
+        Some(path) => Some(std::path::absolute(path).map_err(|cause| {
+            Failure::usage("the option --home", format!("{}: {cause}", path.display()))
+        })?),
+        None => None,
+    };
+    let home = Home::locate(&env, flag.as_deref())
+        .map_err(|error| Failure::new("finding the home", error.to_string()))?;
+    Ok(Context { home, env, out })
+}
+
+fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
+    match command {
+        Command::Call(args) => commands::call::run(context, args),
+        Command::Tools => commands::tools::run(context),
+        Command::Logs(args) => commands::logs::run(context, *args),
+        Command::Doctor => commands::doctor::run(context),
+        Command::Config { what } => commands::config::run(context, what),
+        Command::Clients { client } => commands::clients::run(context, client),
+    }
+}

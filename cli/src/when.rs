@@ -1,0 +1,60 @@
+//! Times as a person writes them.
+
+use time::format_description::well_known::Rfc3339;
+use time::{Duration, OffsetDateTime};
+
+/// Reads `2026-11-30T12:00:00Z`, or `30s`, `10m`, `2h`, `1d` before `now`.
+pub(crate) fn parse(text: &str, now: OffsetDateTime) -> Result<OffsetDateTime, String> {
+    if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
+        return Ok(time);
+    }
+    ago(text)
+        .and_then(|span| now.checked_sub(span))
+        .ok_or_else(|| {
+            format!("{text:?} is not a time: write 2026-11-30T12:00:00Z, or 30s, 10m, 2h, 1d for a time ago")
+        })
+}
+
+fn ago(text: &str) -> Option<Duration> {
+    let unit = text.chars().next_back()?;
+    let number: i64 = text.strip_suffix(unit)?.parse().ok()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    let total = number.checked_mul(seconds)?;
+    (number >= 0).then(|| Duration::seconds(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    #[test]
+    fn reads_times_and_spans() {
+        let now = datetime!(2026-11-30 12:00 UTC);
+        let read = |text| parse(text, now);
+        assert_eq!(read("10m"), Ok(datetime!(2026-11-30 11:50 UTC)));
+        assert_eq!(read("1d"), Ok(datetime!(2026-11-29 12:00 UTC)));
+        assert_eq!(
+            read("2026-11-30T13:00:00+02:00"),
+            Ok(datetime!(2026-11-30 11:00 UTC))
+        );
+        for wrong in [
+            "",
+            "m",
+            "-1m",
+            "10",
+            "10w",
+            "é",
+            "99999999999999999d",
+            "yesterday",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A home of its own for each test, and running `handsctl` on it.
+#![allow(dead_code)] // Each test program uses its part of this file.
+#![allow(clippy::unwrap_used, clippy::panic)] // Helpers of tests are not marked as tests.
+
+use hands_activity::{Folders, Trail, TrailLimits};
+use serde_json::Value;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A person's home with the home of Hands in it.
+pub(crate) struct Place {
+    _dir: TempDir,
+    root: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("ann/Hands")).unwrap();
+        Place { _dir: dir, root }
+    }
+
+    /// The person's home.
+    pub(crate) fn ann(&self) -> PathBuf {
+        self.root.join("ann")
+    }
+
+    /// The only workspace.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.ann().join("Hands")
+    }
+
+    pub(crate) fn home(&self) -> hands_config::Home {
+        hands_config::Home::at(self.root.join("hands"))
+    }
+
+    pub(crate) fn prepare(&self) -> &Place {
+        self.home().prepare().unwrap();
+        self
+    }
+
+    pub(crate) fn config(&self, text: &str) -> &Place {
+        self.prepare();
+        std::fs::write(self.home().config_file(), text).unwrap();
+        self
+    }
+
+    pub(crate) fn folders(&self) -> Folders {
+        Folders {
+            logs: self.home().logs_dir(),
+            trail: self.home().trail_dir(),
+            recovery: self.home().recovery_dir(),
+        }
+    }
+
+    pub(crate) fn trail(&self) -> Trail {
+        self.prepare();
+        Trail::open(&self.folders(), TrailLimits::default()).unwrap()
+    }
+
+    /// `handsctl` in this place, with a small environment.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_handsctl"));
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.ann())
+            .env("HANDS_HOME", self.home().root())
+            .args(args)
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Ended {
+        Ended::of(self.command(args).output().unwrap())
+    }
+
+    /// Writes an executable shell script.
+    pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.root.join(name);
+        // Written under another name first: a file still open for writing cannot be executed.
+        let draft = self.root.join(format!("{name}.draft"));
+        std::fs::write(&draft, format!("#!/bin/sh\n{text}")).unwrap();
+        std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let copied = Command::new("cp").arg("-p").args([&draft, &path]).status();
+        assert!(copied.unwrap().success());
+        path
+    }
+}
+
+/// A finished `handsctl`.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    pub(crate) fn of(output: Output) -> Ended {
+        Ended {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Its stdout as one JSON value.
+    pub(crate) fn json(&self) -> Value {
+        match serde_json::from_str(&self.out) {
+            Ok(value) => value,
+            Err(cause) => panic!("stdout is not one JSON value: {cause}\n{self:?}"),
+        }
+    }
+
+    /// Its stdout as JSON lines.
+    pub(crate) fn json_lines(&self) -> Vec<Value> {
+        let lines = self.out.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+/// A program of ours that must lie beside `handsctl`.
+pub(crate) fn built(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_handsctl")).with_file_name(name);
+    assert!(
+        path.is_file(),
+        "this test needs {}: build the whole workspace first (cargo build --workspace --bins)",
+        path.display()
+    );
+    path
+}
+
+/// Runs a command with this text on its stdin.
+pub(crate) fn with_input(mut command: Command, input: &str) -> Ended {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    Ended::of(child.wait_with_output().unwrap())
+}

@@ -1,0 +1,111 @@
+//! `handsctl config`.
+
+mod common;
+
+use common::Place;
+use std::path::Path;
+
+#[test]
+fn path_is_the_homes_file() {
+    let place = Place::new();
+    let file = place.home().config_file();
+    assert_eq!(
+        place.run(&["config", "path"]).out.trim(),
+        file.to_str().unwrap()
+    );
+    let other = place.run(&["--home", "/srv/other", "config", "path"]);
+    assert_eq!(other.out, "/srv/other/config.toml\n");
+    let json = place.run(&["config", "path", "--json"]).json();
+    assert_eq!(json["exists"], false);
+}
+
+#[test]
+fn show_names_value_and_source() {
+    let place = Place::new();
+    place.config("[sandbox]\nmode = \"strict\"\n");
+    let mut command = place.command(&["config", "show"]);
+    let ended = common::Ended::of(command.env("HANDS_TRAIL_KEEP", "3").output().unwrap());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let words: Vec<Vec<&str>> = ended
+        .out
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert!(
+        words.contains(&vec!["sandbox.mode", "strict", "config.toml:2"]),
+        "{ended:?}"
+    );
+    assert!(
+        words.contains(&vec!["trail.keep", "3", "HANDS_TRAIL_KEEP"]),
+        "{ended:?}"
+    );
+    assert!(
+        words.contains(&vec!["sandbox.network", "true", "default"]),
+        "{ended:?}"
+    );
+
+    let json = place.run(&["config", "show", "--json"]).json();
+    let settings = json["settings"].as_array().unwrap();
+    let mode = settings
+        .iter()
+        .find(|item| item["key"] == "sandbox.mode")
+        .unwrap();
+    assert_eq!(mode["value"], "strict");
+    assert_eq!(
+        mode["source"],
+        serde_json::json!({"kind": "file", "line": 2})
+    );
+    assert!(!place.home().logs_dir().join("x").exists());
+}
+
+#[test]
+fn check_tells_file_line_key_and_reason() {
+    let place = Place::new();
+    assert_eq!(place.run(&["config", "check"]).code, Some(0));
+    place.config("reply_budget_s = 20\n[sandbox]\nmoode = \"strict\"\n");
+    let ended = place.run(&["config", "check"]);
+    assert_eq!(ended.code, Some(1));
+    let file = place.home().config_file();
+    let place_text = format!(
+        "{}:3: key `sandbox.moode`: is not known; did you mean `sandbox.mode`?",
+        file.display()
+    );
+    assert_eq!(
+        ended.err,
+        format!("handsctl: the check failed: {place_text}\n")
+    );
+    assert_eq!(ended.out, "");
+    let json = place.run(&["config", "check", "--json"]);
+    assert_eq!(json.code, Some(1));
+    assert_eq!(json.json()["line"], 3);
+    assert_eq!(json.json()["key"], "sandbox.moode");
+}
+
+#[test]
+fn check_creates_nothing() {
+    let place = Place::new();
+    std::fs::remove_dir(place.workspace()).unwrap();
+    place.run(&["config", "check"]);
+    place.run(&["config", "show"]);
+    assert!(!place.home().root().exists());
+    assert!(!place.workspace().exists());
+}
+
+#[test]
+fn version_and_a_wrong_home() {
+    let place = Place::new();
+    let version = place.run(&["--version"]);
+    assert_eq!(
+        version.out,
+        format!("handsctl {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    let ended = place.run(&["--home", "/", "config", "path"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.err.starts_with(
+            "handsctl: finding the home failed: flag --home: / cannot be the home of Hands"
+        ),
+        "{ended:?}"
+    );
+    assert!(Path::new("/").exists());
+}

@@ -1,0 +1,367 @@
+//! One table of all settings. It drives reading, checking, showing and the reference page.
+
+use crate::limits::{self, GIB, KIB, MIB};
+use crate::model::{Config, Mode, PermissionMode};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One setting.
+#[derive(Debug)]
+pub struct Key {
+    /// Name in the file, as `section.key` or `key`.
+    pub name: &'static str,
+    /// Type, range, and where the value lives.
+    pub slot: Slot,
+    /// Unit of the value, empty where it has none.
+    pub unit: &'static str,
+    /// What the setting does, in one sentence.
+    pub doc: &'static str,
+}
+
+/// Type and range of a setting, and its place in [`Config`].
+#[derive(Debug)]
+pub enum Slot {
+    /// `true` or `false`.
+    Bool(fn(&mut Config) -> &mut bool),
+    /// A whole number within the range.
+    Int {
+        /// Smallest value.
+        min: u64,
+        /// Largest value.
+        max: u64,
+        /// Place.
+        at: fn(&mut Config) -> &mut u64,
+    },
+    /// A time in seconds, decimals allowed, within the range.
+    Seconds {
+        /// Smallest value.
+        min: u64,
+        /// Largest value.
+        max: u64,
+        /// Place.
+        at: fn(&mut Config) -> &mut Duration,
+    },
+    /// One word of a list.
+    Choice {
+        /// The words.
+        words: &'static [&'static str],
+        /// Words that a later version will know.
+        later: &'static [&'static str],
+        /// The current word.
+        get: fn(&Config) -> &'static str,
+        /// Sets the word; only words of the list arrive here.
+        set: fn(&mut Config, &str),
+    },
+    /// A list of absolute paths; `~` is expanded.
+    Paths(fn(&mut Config) -> &mut Vec<PathBuf>),
+    /// A list of names of environment variables.
+    Names(fn(&mut Config) -> &mut Vec<String>),
+}
+
+impl Key {
+    /// The environment variable that overrides this setting: `HANDS_` and the name in capitals.
+    pub fn env_name(&self) -> String {
+        format!("HANDS_{}", self.name.replace('.', "_").to_uppercase())
+    }
+
+    /// The type in words, as shown in messages and on the reference page.
+    pub fn type_text(&self) -> String {
+        match &self.slot {
+            Slot::Bool(_) => "true or false".to_owned(),
+            Slot::Int { min, max, .. } => format!("a whole number from {min} to {max}"),
+            Slot::Seconds { min, max, .. } => format!("a number from {min} to {max}"),
+            Slot::Choice { words, .. } => format!("one of {}", quoted(words)),
+            Slot::Paths(_) => "a list of paths".to_owned(),
+            Slot::Names(_) => "a list of variable names".to_owned(),
+        }
+    }
+
+    /// The value in `config` as JSON.
+    pub fn value(&self, config: &Config) -> serde_json::Value {
+        // The places are given for changing; a copy keeps this function free of side effects.
+        let mut copy = config.clone();
+        match &self.slot {
+            Slot::Bool(at) => (*at(&mut copy)).into(),
+            Slot::Int { at, .. } => (*at(&mut copy)).into(),
+            Slot::Seconds { at, .. } => seconds(*at(&mut copy)),
+            Slot::Choice { get, .. } => get(config).into(),
+            Slot::Paths(at) => at(&mut copy)
+                .iter()
+                .map(|path| path.to_string_lossy().into_owned())
+                .collect(),
+            Slot::Names(at) => at(&mut copy).clone().into(),
+        }
+    }
+}
+
+/// Whole seconds are shown without decimals.
+fn seconds(time: Duration) -> serde_json::Value {
+    if time.subsec_nanos() == 0 {
+        time.as_secs().into()
+    } else {
+        time.as_secs_f64().into()
+    }
+}
+
+/// The words in backquotes, with commas.
+pub(crate) fn quoted(words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    words.join(", ")
+}
+
+/// The key of that name.
+pub fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// Sections that are fixed but that this version does not have yet.
+pub const LATER_SECTIONS: &[&str] = &["python", "mcp", "tunnel", "http"];
+
+/// Variables and prefixes that begin with `HANDS_` and belong to other parts: never warned about.
+pub const FOREIGN_ENV: &[&str] = &[
+    "HANDS_HOME",
+    "HANDS_TUNNEL_",
+    "HANDS_HTTP_LISTEN",
+    "HANDS_PYTHON",
+    "HANDS_MCP_",
+    "HANDS_RUNNER_",
+];
+
+/// All settings, in the order in which they are shown.
+pub static KEYS: &[Key] = &[
+    Key {
+        name: "workspaces",
+        slot: Slot::Paths(|c| &mut c.workspaces),
+        unit: "",
+        doc: "Folders that may be changed; relative paths of a call start in the first. None: `~/Hands`.",
+    },
+    Key {
+        name: "reply_budget_s",
+        slot: Slot::Seconds {
+            min: 1,
+            max: 600,
+            at: |c| &mut c.reply_budget,
+        },
+        unit: "s",
+        doc: "Time within which a tool call answers.",
+    },
+    Key {
+        name: "sandbox.mode",
+        slot: Slot::Choice {
+            words: &["default", "strict", "read-only"],
+            later: &[],
+            get: |c| c.sandbox.mode.as_str(),
+            set: |c, word| {
+                c.sandbox.mode = match word {
+                    "strict" => Mode::Strict,
+                    "read-only" => Mode::ReadOnly,
+                    _ => Mode::Default,
+                }
+            },
+        },
+        unit: "",
+        doc: "`default`: commands may remove only what is new; `strict`: they remove nothing in a workspace; `read-only`: they write nothing.",
+    },
+    Key {
+        name: "sandbox.network",
+        slot: Slot::Bool(|c| &mut c.sandbox.network),
+        unit: "",
+        doc: "Whether commands reach the network when a call does not say.",
+    },
+    Key {
+        name: "sandbox.command_check",
+        slot: Slot::Bool(|c| &mut c.sandbox.command_check),
+        unit: "",
+        doc: "Whether a command line that plainly deletes is refused before it is run; the sandbox refuses the deletion either way.",
+    },
+    Key {
+        name: "limits.concurrency",
+        slot: Slot::Int {
+            min: 1,
+            max: 256,
+            at: |c| &mut c.limits.concurrency,
+        },
+        unit: "calls",
+        doc: "Calls that run at once.",
+    },
+    Key {
+        name: "limits.line_bytes",
+        slot: Slot::Int {
+            min: 64 * KIB,
+            max: GIB,
+            at: |c| &mut c.limits.line_bytes,
+        },
+        unit: "bytes",
+        doc: "Longest request line accepted.",
+    },
+    Key {
+        name: "limits.output_bytes",
+        slot: Slot::Int {
+            min: KIB,
+            max: limits::RESULT_BYTES,
+            at: |c| &mut c.limits.output_bytes,
+        },
+        unit: "bytes",
+        doc: "Text of a command's output shown in a result; the whole goes to a recovery file.",
+    },
+    Key {
+        name: "limits.read_bytes",
+        slot: Slot::Int {
+            min: KIB,
+            max: limits::RESULT_BYTES,
+            at: |c| &mut c.limits.read_bytes,
+        },
+        unit: "bytes",
+        doc: "Text of a file shown in a result of `read_file`.",
+    },
+    Key {
+        name: "limits.result_bytes",
+        slot: Slot::Int {
+            min: 4 * KIB,
+            max: limits::RESULT_BYTES,
+            at: |c| &mut c.limits.result_bytes,
+        },
+        unit: "bytes",
+        doc: "Text of a whole result, images apart.",
+    },
+    Key {
+        name: "limits.edit_bytes",
+        slot: Slot::Int {
+            min: KIB,
+            max: GIB,
+            at: |c| &mut c.limits.edit_bytes,
+        },
+        unit: "bytes",
+        doc: "Largest file that `edit` and `write_file` change.",
+    },
+    Key {
+        name: "limits.bash_timeout_s",
+        slot: Slot::Int {
+            min: 1,
+            max: 86_400,
+            at: |c| &mut c.limits.bash_timeout_s,
+        },
+        unit: "s",
+        doc: "Time a command may run when the call does not say.",
+    },
+    Key {
+        name: "limits.bash_timeout_max_s",
+        slot: Slot::Int {
+            min: 1,
+            max: 86_400,
+            at: |c| &mut c.limits.bash_timeout_max_s,
+        },
+        unit: "s",
+        doc: "Most time a call may ask for.",
+    },
+    Key {
+        name: "limits.kill_grace_ms",
+        slot: Slot::Int {
+            min: 0,
+            max: 60_000,
+            at: |c| &mut c.limits.kill_grace_ms,
+        },
+        unit: "ms",
+        doc: "Time between SIGTERM and SIGKILL when a command is ended.",
+    },
+    Key {
+        name: "limits.recovery_file_bytes",
+        slot: Slot::Int {
+            min: 0,
+            max: 1024 * GIB,
+            at: |c| &mut c.limits.recovery_file_bytes,
+        },
+        unit: "bytes",
+        doc: "Largest file whose previous content is kept before a change; a larger one is not changed.",
+    },
+    Key {
+        name: "limits.spill_bytes",
+        slot: Slot::Int {
+            min: 64 * KIB,
+            max: 1024 * GIB,
+            at: |c| &mut c.limits.spill_bytes,
+        },
+        unit: "bytes",
+        doc: "Most output of one command kept in its recovery file.",
+    },
+    Key {
+        name: "permissions.mode",
+        slot: Slot::Choice {
+            words: &["nonce"],
+            later: &["human"],
+            get: |c| match c.permissions.mode {
+                PermissionMode::Nonce => "nonce",
+            },
+            set: |c, _| c.permissions.mode = PermissionMode::Nonce,
+        },
+        unit: "",
+        doc: "`nonce`: the planner asks its user and repeats the call with the nonce. It records consent; it does not prove it.",
+    },
+    Key {
+        name: "permissions.nonce_ttl_s",
+        slot: Slot::Int {
+            min: 10,
+            max: 86_400,
+            at: |c| &mut c.permissions.nonce_ttl_s,
+        },
+        unit: "s",
+        doc: "Time a nonce is valid.",
+    },
+    Key {
+        name: "permissions.grant_ttl_s",
+        slot: Slot::Int {
+            min: 10,
+            max: limits::GRANT_TTL_S,
+            at: |c| &mut c.permissions.grant_ttl_s,
+        },
+        unit: "s",
+        doc: "Time a grant lasts at most; it ends with the session in any case.",
+    },
+    Key {
+        name: "write.extra",
+        slot: Slot::Paths(|c| &mut c.write.extra),
+        unit: "",
+        doc: "Folders outside the workspaces in which files may be written.",
+    },
+    Key {
+        name: "protect.paths",
+        slot: Slot::Paths(|c| &mut c.protect.paths),
+        unit: "",
+        doc: "Paths refused to the tools, for reading too, besides the built-in list.",
+    },
+    Key {
+        name: "protect.env_files",
+        slot: Slot::Bool(|c| &mut c.protect.env_files),
+        unit: "",
+        doc: "Whether `.env` files are refused to the tools.",
+    },
+    Key {
+        name: "env.pass",
+        slot: Slot::Names(|c| &mut c.env.pass),
+        unit: "",
+        doc: "Variables that commands get besides the built-in ones.",
+    },
+    Key {
+        name: "trail.max_bytes",
+        slot: Slot::Int {
+            min: 64 * KIB,
+            max: GIB,
+            at: |c| &mut c.trail.max_bytes,
+        },
+        unit: "bytes",
+        doc: "Size at which the activity log is rotated.",
+    },
+    Key {
+        name: "trail.keep",
+        slot: Slot::Int {
+            min: 1,
+            max: 999,
+            at: |c| &mut c.trail.keep,
+        },
+        unit: "files",
+        doc: "Rotated activity logs that are kept.",
+    },
+];
+
+// The smallest sizes leave room for a marker line and for a head and a tail.
+const _: () = assert!(limits::OUTPUT_BYTES < limits::RESULT_BYTES && limits::RESULT_BYTES == MIB);

@@ -1,0 +1,47 @@
+//! Defaults of every setting, and the bounds of this crate itself.
+
+/// Bytes in a kibibyte.
+pub const KIB: u64 = 1 << 10;
+/// Bytes in a mebibyte.
+pub const MIB: u64 = 1 << 20;
+/// Bytes in a gibibyte.
+pub const GIB: u64 = 1 << 30;
+
+/// Largest `config.toml` that is read, in bytes.
+pub const CONFIG_FILE_BYTES: u64 = MIB;
+
+/// Name of the folder in the person's home that is the workspace when none is named.
+pub const DEFAULT_WORKSPACE: &str = "Hands";
+
+/// Seconds within which a tool call answers.
+pub const REPLY_BUDGET_S: u64 = 45;
+/// Calls that run at once.
+pub const CONCURRENCY: u64 = 10;
+/// Longest line accepted on stdin, in bytes.
+pub const LINE_BYTES: u64 = 32 * MIB;
+/// Text of a command's output shown in a result, in bytes.
+pub const OUTPUT_BYTES: u64 = 64 * KIB;
+/// Text of a file shown in a result, in bytes.
+pub const READ_BYTES: u64 = 256 * KIB;
+/// Text of a whole result, in bytes. The contract promises clients that it is never more.
+pub const RESULT_BYTES: u64 = MIB;
+/// Largest file that `edit` and `write_file` change, in bytes.
+pub const EDIT_BYTES: u64 = 64 * MIB;
+/// Seconds a command may run when the call does not say.
+pub const BASH_TIMEOUT_S: u64 = 600;
+/// Most seconds a call may ask for.
+pub const BASH_TIMEOUT_MAX_S: u64 = 3600;
+/// Milliseconds between SIGTERM and SIGKILL.
+pub const KILL_GRACE_MS: u64 = 2000;
+/// Largest previous content kept as a recovery file, in bytes.
+pub const RECOVERY_FILE_BYTES: u64 = 256 * MIB;
+/// Most output of one command kept in its recovery file, in bytes.
+pub const SPILL_BYTES: u64 = 2 * GIB;
+/// Seconds a nonce is valid.
+pub const NONCE_TTL_S: u64 = 600;
+/// Seconds a grant lasts at most.
+pub const GRANT_TTL_S: u64 = 8 * 3600;
+/// Size at which the activity log is rotated, in bytes.
+pub const TRAIL_MAX_BYTES: u64 = 16 * MIB;
+/// Rotated activity logs that are kept.
+pub const TRAIL_KEEP: u64 = 8;

@@ -1,0 +1,186 @@
+//! The configuration as the rest of the workspace uses it.
+
+use crate::limits;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Every setting, checked. Made by [`crate::load`]; [`Config::default`] has the defaults and no workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Approved workspaces: absolute, as the person spelled them (`~` expanded), the first one is the default folder.
+    pub workspaces: Vec<PathBuf>,
+    /// Time within which a tool call answers.
+    pub reply_budget: Duration,
+    /// How commands are confined.
+    pub sandbox: Sandbox,
+    /// Sizes, counts and times.
+    pub limits: Limits,
+    /// The permission gate.
+    pub permissions: Permissions,
+    /// Where writing is allowed besides the workspaces.
+    pub write: Write,
+    /// What is protected besides the built-in list.
+    pub protect: Protect,
+    /// The environment of commands.
+    pub env: EnvRules,
+    /// Rotation of the activity log.
+    pub trail: TrailCfg,
+}
+
+/// `[sandbox]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sandbox {
+    /// What commands may change.
+    pub mode: Mode,
+    /// Whether commands reach the network when a call does not say.
+    pub network: bool,
+    /// Whether a look at the command line comes before the sandbox.
+    pub command_check: bool,
+}
+
+/// What a command may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Workspaces are writable; old files are never lost.
+    Default,
+    /// Nothing in a workspace may be removed, not even new files.
+    Strict,
+    /// Nothing may be written.
+    ReadOnly,
+}
+
+impl Mode {
+    /// The name in the configuration: `default`, `strict`, `read-only`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Default => "default",
+            Mode::Strict => "strict",
+            Mode::ReadOnly => "read-only",
+        }
+    }
+}
+
+/// `[limits]`: sizes in bytes, times in the unit that the name ends in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls that run at once.
+    pub concurrency: u64,
+    /// Longest line accepted on stdin.
+    pub line_bytes: u64,
+    /// Text of a command's output shown in a result.
+    pub output_bytes: u64,
+    /// Text of a file shown in a result.
+    pub read_bytes: u64,
+    /// Text of a whole result.
+    pub result_bytes: u64,
+    /// Largest file that is edited or written.
+    pub edit_bytes: u64,
+    /// Time a command may run when the call does not say.
+    pub bash_timeout_s: u64,
+    /// Most time a call may ask for.
+    pub bash_timeout_max_s: u64,
+    /// Time between SIGTERM and SIGKILL.
+    pub kill_grace_ms: u64,
+    /// Largest previous content kept as a recovery file.
+    pub recovery_file_bytes: u64,
+    /// Most output of one command kept in its recovery file.
+    pub spill_bytes: u64,
+}
+
+/// `[permissions]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permissions {
+    /// Who may give a grant.
+    pub mode: PermissionMode,
+    /// Seconds a nonce is valid.
+    pub nonce_ttl_s: u64,
+    /// Seconds a grant lasts at most.
+    pub grant_ttl_s: u64,
+}
+
+/// Who may give a grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PermissionMode {
+    /// The planner repeats the call with the nonce after asking its user.
+    Nonce,
+}
+
+/// `[write]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Write {
+    /// Folders outside the workspaces that may be written; absolute.
+    pub extra: Vec<PathBuf>,
+}
+
+/// `[protect]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Protect {
+    /// Paths refused for reading and writing besides the built-in list; absolute.
+    pub paths: Vec<PathBuf>,
+    /// Whether `.env` files are protected.
+    pub env_files: bool,
+}
+
+/// `[env]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EnvRules {
+    /// Names of variables that commands get besides the built-in ones.
+    pub pass: Vec<String>,
+}
+
+/// `[trail]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrailCfg {
+    /// Size at which the activity log is rotated, in bytes.
+    pub max_bytes: u64,
+    /// Rotated files that are kept.
+    pub keep: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            workspaces: Vec::new(),
+            reply_budget: Duration::from_secs(limits::REPLY_BUDGET_S),
+            sandbox: Sandbox {
+                mode: Mode::Default,
+                network: true,
+                command_check: true,
+            },
+            limits: Limits::default(),
+            permissions: Permissions {
+                mode: PermissionMode::Nonce,
+                nonce_ttl_s: limits::NONCE_TTL_S,
+                grant_ttl_s: limits::GRANT_TTL_S,
+            },
+            write: Write::default(),
+            protect: Protect {
+                paths: Vec::new(),
+                env_files: true,
+            },
+            env: EnvRules::default(),
+            trail: TrailCfg {
+                max_bytes: limits::TRAIL_MAX_BYTES,
+                keep: limits::TRAIL_KEEP,
+            },
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            concurrency: limits::CONCURRENCY,
+            line_bytes: limits::LINE_BYTES,
+            output_bytes: limits::OUTPUT_BYTES,
+            read_bytes: limits::READ_BYTES,
+            result_bytes: limits::RESULT_BYTES,
+            edit_bytes: limits::EDIT_BYTES,
+            bash_timeout_s: limits::BASH_TIMEOUT_S,
+            bash_timeout_max_s: limits::BASH_TIMEOUT_MAX_S,
+            kill_grace_ms: limits::KILL_GRACE_MS,
+            recovery_file_bytes: limits::RECOVERY_FILE_BYTES,
+            spill_bytes: limits::SPILL_BYTES,
+        }
+    }
+}

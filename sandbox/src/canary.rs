@@ -1,0 +1,340 @@
+//! Trying to break each promise, so that what is reported is what was seen.
+//!
+//! [`check`] makes a small world (an old file, a secret, a socket, a folder outside), runs this
+//! same binary in the sandbox to attack it ([`probe`]), and then looks at the disk itself.
+
+use crate::backend::platform_backend;
+use crate::limits;
+use crate::plan::{Mode, Network, Plan, Request};
+use crate::report::{Done, Ending, decode_bytes};
+use crate::runner;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// How much of the sandbox works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Every promise held.
+    Full,
+    /// Some did: commands are refused all the same.
+    Reduced,
+    /// There is no sandbox.
+    None,
+}
+
+/// What the canary found; one JSON line of `hands-runner canary`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    /// The sandbox that was tried.
+    pub backend: String,
+    /// How much of it works.
+    pub state: State,
+    /// Each promise, and whether it held.
+    pub promises: BTreeMap<String, bool>,
+    /// Why the state is not `full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// One thing that the probe tries inside, and whether it may succeed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Attempt {
+    promise: String,
+    act: Act,
+    must_succeed: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Act {
+    Unlink(PathBuf),
+    RemoveFolder(PathBuf),
+    Rename(PathBuf, PathBuf),
+    Read(PathBuf),
+    Create(PathBuf),
+    Connect(PathBuf),
+    CreateAndUnlink(PathBuf),
+    NewNamespace,
+}
+
+/// `hands-runner canary`: prints the report; exit status 0 when the state is `full`.
+pub fn main(scratch: Option<&Path>) -> i32 {
+    let default = std::env::temp_dir();
+    let report = check(scratch.unwrap_or(&default));
+    let line = serde_json::to_string(&report).unwrap_or_default();
+    let printed = writeln!(std::io::stdout(), "{line}").is_ok();
+    i32::from(!printed || report.state != State::Full)
+}
+
+/// Tries the sandbox in a folder made below `scratch` and taken away afterwards.
+pub fn check(scratch: &Path) -> Report {
+    let backend = platform_backend().name().to_string();
+    let none = |reason: String, hint: String| Report {
+        backend: backend.clone(),
+        state: State::None,
+        promises: BTreeMap::new(),
+        reason: Some(reason),
+        hint: Some(hint),
+    };
+    let world = match World::make(scratch) {
+        Ok(world) => world,
+        Err(e) => {
+            let what = format!("making a test folder below {}: {e}", scratch.display());
+            return none(what, "check the folder's permissions and free space".into());
+        }
+    };
+    let done = match runner::run_here(world.request()) {
+        Ok(done) => done,
+        Err((reason, hint)) => return none(reason, hint),
+    };
+    match world.judge(&done) {
+        Ok(promises) => summarise(backend, promises),
+        Err(reason) => none(reason, "run `hands-runner canary` by hand".into()),
+    }
+}
+
+fn summarise(backend: String, promises: BTreeMap<String, bool>) -> Report {
+    let broken: Vec<&str> = promises
+        .iter()
+        .filter(|(_, held)| !**held)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let (state, reason, hint) = if broken.is_empty() {
+        (State::Full, None, None)
+    } else {
+        (
+            State::Reduced,
+            Some(format!("not held on this machine: {}", broken.join(", "))),
+            Some("a newer kernel with Landlock enabled; see `handsctl doctor`".to_string()),
+        )
+    };
+    Report {
+        backend,
+        state,
+        promises,
+        reason,
+        hint,
+    }
+}
+
+/// The small world, removed when dropped.
+struct World {
+    root: PathBuf,
+    _listener: UnixListener,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // Only ever a folder that `make` created exclusively.
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+impl World {
+    fn make(scratch: &Path) -> std::io::Result<Self> {
+        std::fs::create_dir_all(scratch)?;
+        let scratch = scratch.canonicalize()?;
+        let root = scratch.join(format!("canary-{}", std::process::id()));
+        std::fs::create_dir(&root)?;
+        for folder in ["ws/d", "ws/secret", "ws/run", "tmp", "outside"] {
+            std::fs::create_dir_all(root.join(folder))?;
+        }
+        std::fs::write(root.join("ws/old"), "old")?;
+        std::fs::write(root.join("ws/other"), "other")?;
+        std::fs::write(root.join("ws/secret/key"), "secret")?;
+        // Socket names are short on every system; the scratch folder's may not be.
+        let listener = bind_in(&root.join("ws/run"))?;
+        Ok(Self {
+            root,
+            _listener: listener,
+        })
+    }
+
+    fn ws(&self, name: &str) -> PathBuf {
+        self.root.join("ws").join(name)
+    }
+
+    fn attempts(&self) -> Vec<Attempt> {
+        let plan = self.plan(Vec::new());
+        let tmp = plan.tmpdir_inside().unwrap_or(plan.tmp);
+        let must_fail = |promise: &str, act| Attempt {
+            promise: promise.into(),
+            act,
+            must_succeed: false,
+        };
+        let must_work = |act| Attempt {
+            promise: "work_is_possible".into(),
+            act,
+            must_succeed: true,
+        };
+        let mut attempts = vec![
+            must_fail("old_files_stay", Act::Unlink(self.ws("old"))),
+            must_fail("old_files_stay", Act::RemoveFolder(self.ws("d"))),
+            must_fail(
+                "old_files_stay",
+                Act::Rename(self.ws("other"), self.ws("old")),
+            ),
+            must_fail(
+                "old_files_stay",
+                Act::Rename(self.ws("old"), tmp.join("old")),
+            ),
+            must_fail(
+                "writes_stay_inside",
+                Act::Create(self.root.join("outside/x")),
+            ),
+            must_fail(
+                "writes_stay_inside",
+                Act::Create(PathBuf::from("/hands-canary")),
+            ),
+            must_fail("secrets_are_hidden", Act::Read(self.ws("secret/key"))),
+            must_fail("sockets_are_out_of_reach", Act::Connect(self.ws("run/s"))),
+            must_work(Act::Create(self.ws("new"))),
+            must_work(Act::Read(self.ws("old"))),
+            must_work(Act::CreateAndUnlink(tmp.join("x"))),
+        ];
+        if cfg!(target_os = "linux") {
+            attempts.push(must_fail("no_new_namespaces", Act::NewNamespace));
+        }
+        attempts
+    }
+
+    fn plan(&self, argv: Vec<String>) -> Plan {
+        Plan {
+            argv,
+            cwd: self.root.join("ws"),
+            env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            workspaces: vec![self.root.join("ws")],
+            extra_write: vec![],
+            tmp: self.root.join("tmp"),
+            masks: vec![self.ws("secret"), self.ws("run")],
+            sealed: vec![],
+            mode: Mode::Default,
+            network: Network::On,
+        }
+    }
+
+    fn request(&self) -> Request {
+        let program = match cfg!(target_os = "linux") {
+            true => "/dev/.hands-runner".to_string(),
+            false => std::env::current_exe()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+        };
+        let attempts = serde_json::to_string(&self.attempts()).unwrap_or_default();
+        Request {
+            plan: self.plan(vec![program, "probe".into(), attempts]),
+            stdin: None,
+            timeout_ms: u64::try_from(limits::CANARY_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
+            grace_ms: 100,
+            head_bytes: limits::DEFAULT_HEAD_BYTES,
+            tail_bytes: limits::DEFAULT_TAIL_BYTES,
+            spill: None,
+            spill_max_bytes: 0,
+            progress: false,
+        }
+    }
+
+    /// The probe's own word, corrected by what the disk says.
+    fn judge(&self, done: &Done) -> Result<BTreeMap<String, bool>, String> {
+        let said = decode_bytes(&done.stdout.head).unwrap_or_default();
+        let complaint = decode_bytes(&done.stderr.head).unwrap_or_default();
+        if done.ending != Ending::Exit(0) {
+            return Err(format!(
+                "the probe ended with {:?}: {}",
+                done.ending,
+                String::from_utf8_lossy(&complaint).trim()
+            ));
+        }
+        let mut promises: BTreeMap<String, bool> =
+            serde_json::from_slice(&said).map_err(|e| format!("the probe's answer: {e}"))?;
+        let content = |name: &str| std::fs::read_to_string(self.ws(name)).unwrap_or_default();
+        let intact =
+            content("old") == "old" && content("other") == "other" && self.ws("d").is_dir();
+        let inside = !self.root.join("outside/x").exists() && !Path::new("/hands-canary").exists();
+        for (promise, held) in [("old_files_stay", intact), ("writes_stay_inside", inside)] {
+            promises
+                .entry(promise.into())
+                .and_modify(|said| *said &= held);
+        }
+        Ok(promises)
+    }
+}
+
+/// Binds `folder/s` by a short relative name: a socket's name holds about 100 bytes.
+fn bind_in(folder: &Path) -> std::io::Result<UnixListener> {
+    let here = rustix::fs::open(
+        folder,
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )?;
+    let short = PathBuf::from(format!(
+        "/proc/self/fd/{}/s",
+        std::os::fd::AsRawFd::as_raw_fd(&here)
+    ));
+    if short.parent().is_some_and(Path::exists) {
+        return UnixListener::bind(short);
+    }
+    UnixListener::bind(folder.join("s"))
+}
+
+/// Inside the sandbox: makes every attempt and prints a map of promises; exit status 0.
+pub fn probe(args: &[&str]) -> i32 {
+    let Some(attempts) = args
+        .first()
+        .and_then(|text| serde_json::from_str::<Vec<Attempt>>(text).ok())
+    else {
+        return 2;
+    };
+    let mut promises: BTreeMap<String, bool> = BTreeMap::new();
+    for attempt in attempts {
+        let outcome = act(&attempt.act);
+        let held = outcome.is_ok() == attempt.must_succeed;
+        *promises.entry(attempt.promise).or_insert(true) &= held;
+    }
+    let line = serde_json::to_string(&promises).unwrap_or_default();
+    i32::from(writeln!(std::io::stdout(), "{line}").is_err())
+}
+
+fn act(act: &Act) -> std::io::Result<()> {
+    match act {
+        Act::Unlink(path) => std::fs::remove_file(path),
+        Act::RemoveFolder(path) => std::fs::remove_dir(path),
+        Act::Rename(from, to) => std::fs::rename(from, to),
+        Act::Read(path) => std::fs::read(path).map(drop),
+        Act::Create(path) => std::fs::File::create_new(path).map(drop),
+        Act::Connect(path) => UnixStream::connect(path).map(drop),
+        Act::CreateAndUnlink(path) => {
+            std::fs::File::create_new(path)?;
+            std::fs::remove_file(path)
+        }
+        Act::NewNamespace => new_namespace(),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn new_namespace() -> std::io::Result<()> {
+    // SAFETY: `unshare` changes only which namespaces this process is in; the process ends soon.
+    match unsafe { libc::unshare(libc::CLONE_NEWUSER) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn new_namespace() -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// Standard input that stays open and silent, for a request that is run in this same process.
+pub(crate) fn silent_input() -> std::io::Result<(BufReader<UnixStream>, UnixStream)> {
+    let (read, write) = UnixStream::pair()?;
+    Ok((BufReader::new(read), write))
+}

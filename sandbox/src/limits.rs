@@ -1,0 +1,35 @@
+//! Every limit and default of this crate, in one place.
+
+use std::time::Duration;
+
+/// Bytes of a stream's beginning that a [`crate::Capture`] keeps when the request names no size.
+pub const DEFAULT_HEAD_BYTES: usize = 24 * 1024;
+/// Bytes of a stream's end that a [`crate::Capture`] keeps when the request names no size.
+pub const DEFAULT_TAIL_BYTES: usize = 40 * 1024;
+/// Largest head or tail a request may ask for, bytes.
+pub const MAX_KEEP_BYTES: usize = 1024 * 1024;
+/// Bytes taken from a pipe in one read; the kernel's default pipe size.
+pub const READ_BYTES: usize = 64 * 1024;
+/// Time between SIGTERM and SIGKILL when the request names none.
+pub const DEFAULT_GRACE: Duration = Duration::from_millis(2000);
+/// Time between SIGTERM and SIGKILL when the owner is gone: it must be over within a second.
+pub const ORPHAN_GRACE: Duration = Duration::from_millis(250);
+/// Time that processes left in the background get between SIGTERM and the end of their namespace.
+pub const LEFT_BEHIND_GRACE: Duration = Duration::from_millis(150);
+/// Least time between two progress frames.
+pub const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+/// Longest last line that a progress frame carries, bytes.
+pub const PROGRESS_LINE_BYTES: usize = 200;
+/// Names of processes left behind that are reported.
+pub const LEFT_BEHIND_NAMES: usize = 8;
+/// Longest single argument that Linux passes to a program (`MAX_ARG_STRLEN`, 32 pages), less the
+/// terminating NUL; a longer command line is refused before it is tried.
+pub const MAX_ARG_BYTES: usize = 128 * 1024 - 1;
+/// Longest request line that the runner reads, bytes.
+pub const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
+/// Processes and threads a command may have (`RLIMIT_NPROC`; does not bind root).
+pub const MAX_PROCESSES: u64 = 4096;
+/// Time the whole canary may take.
+pub const CANARY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a sandbox program's own complaint that are passed on.
+pub const COMPLAINT_BYTES: usize = 2000;

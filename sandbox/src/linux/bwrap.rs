@@ -1,0 +1,201 @@
+//! The outer wall: bubblewrap's command line.
+
+use super::inner::InnerPlan;
+use crate::backend::{Backend, Launch, Unavailable};
+use crate::plan::{Mode, Network, Plan};
+use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+
+/// Where bubblewrap is looked for. Never through `PATH`: a planner may write to folders on it.
+const CANDIDATES: &[&str] = &[
+    "/usr/bin/bwrap",
+    "/bin/bwrap",
+    "/usr/local/bin/bwrap",
+    "/run/current-system/sw/bin/bwrap",
+];
+/// Where our own binary appears inside. `/dev` is a file system of the sandbox's own, so that the
+/// mount point leaves nothing behind anywhere.
+const RUNNER_INSIDE: &str = "/dev/.hands-runner";
+/// Where the private tmp appears inside.
+const TMP: &str = "/tmp";
+
+/// bubblewrap, where this machine has it.
+#[derive(Debug, Clone)]
+pub struct Bubblewrap {
+    program: Option<PathBuf>,
+    runner: PathBuf,
+}
+
+impl Bubblewrap {
+    /// Looks for bubblewrap in the folders where systems install it.
+    pub fn find() -> Self {
+        Self {
+            program: CANDIDATES.iter().map(PathBuf::from).find(|p| p.is_file()),
+            runner: std::env::current_exe().unwrap_or_default(),
+        }
+    }
+}
+
+impl Backend for Bubblewrap {
+    fn name(&self) -> &'static str {
+        "bubblewrap+landlock+seccomp"
+    }
+
+    fn launch(&self, plan: &Plan, socket: RawFd) -> Result<Launch, Unavailable> {
+        let program = self.program.clone().ok_or_else(|| Unavailable {
+            reason: format!(
+                "bubblewrap was not found (looked for {})",
+                CANDIDATES.join(", ")
+            ),
+            hint: "install it: apt-get install bubblewrap, dnf install bubblewrap or pacman -S \
+                   bubblewrap"
+                .into(),
+        })?;
+        let inner = serde_json::to_string(&InnerPlan::for_plan(plan)).map_err(|e| Unavailable {
+            reason: format!("the inner plan cannot be written down: {e}"),
+            hint: "report this as a fault".into(),
+        })?;
+        Ok(Launch {
+            program,
+            args: arguments(plan, &self.runner, socket),
+            inner: Some(inner),
+        })
+    }
+}
+
+/// Builds the argument list, in the order in which bubblewrap carries it out.
+struct Args(Vec<OsString>);
+
+impl Args {
+    fn add(&mut self, words: &[&dyn AsRef<OsStr>]) {
+        self.0
+            .extend(words.iter().map(|w| w.as_ref().to_os_string()));
+    }
+}
+
+fn arguments(plan: &Plan, runner: &Path, socket: RawFd) -> Vec<OsString> {
+    let mut args = Args(Vec::new());
+    // As root bubblewrap keeps every capability unless told otherwise, and makes no user
+    // namespace of its own accord.
+    args.add(&[&"--unshare-user", &"--cap-drop", &"ALL"]);
+    args.add(&[&"--unshare-pid", &"--unshare-ipc", &"--unshare-uts"]);
+    if plan.network == Network::Off {
+        args.add(&[&"--unshare-net"]);
+    }
+    // Process 1 is ours: nothing inside can signal it, and its end is the end of all of them.
+    args.add(&[&"--as-pid-1", &"--die-with-parent", &"--new-session"]);
+    args.add(&[
+        &"--ro-bind",
+        &"/",
+        &"/",
+        &"--dev",
+        &"/dev",
+        &"--proc",
+        &"/proc",
+    ]);
+    args.add(&[&"--ro-bind", &runner, &RUNNER_INSIDE]);
+    args.add(&[&"--bind", &plan.tmp, &TMP]);
+    let bind = match plan.mode {
+        Mode::ReadOnly => "--ro-bind",
+        Mode::Default | Mode::Strict => "--bind",
+    };
+    for root in plan.workspaces.iter().chain(&plan.extra_write) {
+        args.add(&[&bind, root, root]);
+    }
+    for sealed in plan.sealed.iter().filter(|p| p.exists()) {
+        args.add(&[&"--ro-bind", sealed, sealed]);
+    }
+    for mask in plan.masks.iter().filter(|p| is_visible(p, plan)) {
+        if mask.is_dir() {
+            args.add(&[&"--tmpfs", mask, &"--remount-ro", mask]);
+        } else {
+            args.add(&[&"--ro-bind", &"/dev/null", mask]);
+        }
+    }
+    args.add(&[&"--chdir", &plan.cwd, &"--", &RUNNER_INSIDE, &"inner"]);
+    args.add(&[&socket.to_string()]);
+    args.0
+}
+
+/// Whether a path of the machine can be seen inside at all: the machine's `/tmp` cannot, except
+/// where a workspace lies in it. (A mask on what is not there would make bubblewrap create it.)
+fn is_visible(path: &Path, plan: &Plan) -> bool {
+    let bound = || {
+        plan.workspaces
+            .iter()
+            .chain(&plan.extra_write)
+            .any(|root| path.starts_with(root))
+    };
+    path.exists() && (!path.starts_with(TMP) || bound())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            argv: vec!["/bin/true".into()],
+            cwd: "/srv/w".into(),
+            env: vec![],
+            workspaces: vec!["/srv/w".into()],
+            extra_write: vec![],
+            tmp: "/home/u/.hands/work/scratch/s/tmp".into(),
+            masks: vec!["/etc".into(), "/no/such/file".into(), "/tmp".into()],
+            sealed: vec![],
+            mode: Mode::Default,
+            network: Network::On,
+        }
+    }
+
+    fn line(plan: &Plan) -> String {
+        let words: Vec<String> = arguments(plan, Path::new("/opt/hands-runner"), 5)
+            .iter()
+            .map(|w| w.to_string_lossy().into_owned())
+            .collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn every_capability_goes_and_the_root_is_read_only() {
+        let line = line(&plan());
+        assert!(line.contains("--unshare-user --cap-drop ALL"));
+        assert!(line.contains("--ro-bind / /"));
+        assert!(line.contains("--die-with-parent --new-session"));
+        assert!(line.ends_with("--chdir /srv/w -- /dev/.hands-runner inner 5"));
+    }
+
+    #[test]
+    fn masks_come_after_the_workspaces_and_only_where_there_is_something() {
+        let line = line(&plan());
+        let workspace = line.find("--bind /srv/w").unwrap();
+        let mask = line.find("--tmpfs /etc --remount-ro /etc").unwrap();
+        assert!(workspace < mask);
+        assert!(!line.contains("/no/such/file"));
+        assert!(!line.contains("--tmpfs /tmp"));
+    }
+
+    #[test]
+    fn read_only_mode_binds_nothing_writable_but_the_tmp() {
+        let line = line(&Plan {
+            mode: Mode::ReadOnly,
+            ..plan()
+        });
+        assert!(line.contains("--ro-bind /srv/w /srv/w"));
+        assert_eq!(
+            line.matches("--bind ").count(),
+            line.matches("--ro-bind ").count() * 0 + 1
+        );
+    }
+
+    #[test]
+    fn network_off_is_a_namespace() {
+        assert!(!line(&plan()).contains("--unshare-net"));
+        let off = Plan {
+            network: Network::Off,
+            ..plan()
+        };
+        assert!(line(&off).contains("--unshare-net"));
+    }
+}

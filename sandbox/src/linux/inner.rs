@@ -1,0 +1,301 @@
+//! Inside bubblewrap: restrict this process, start the command, wait as process 1.
+
+use super::{ruleset, seccomp};
+use crate::limits;
+use crate::plan::OWN_TMP;
+use crate::plan::{Mode, Plan};
+use crate::report::Ending;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// What the inner helper needs of a plan; one JSON line on the socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InnerPlan {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Folders, as they appear inside, in which nothing can be removed.
+    pub kept: Vec<String>,
+    /// Folders, as they appear inside, in which everything can be done.
+    pub free: Vec<String>,
+}
+
+/// How the command ended, the helper's one answer; a JSON line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InnerReport {
+    /// It ran.
+    Ended {
+        /// How it ended.
+        ending: Ending,
+        /// Names of processes that were still there.
+        left_behind: Vec<String>,
+    },
+    /// It was not started.
+    Failed(String),
+}
+
+impl InnerPlan {
+    /// The part of `plan` that Landlock enforces.
+    ///
+    /// Landlock adds rights up on the way from a file to the root and cannot take any away below
+    /// a folder that has them. So when a workspace lies below `/tmp`, removal is not granted on
+    /// `/tmp` as a whole, but only on a folder of the session's own in it (`TMPDIR` points there)
+    /// and on the folders that stand beside the workspace.
+    pub fn for_plan(plan: &Plan) -> Self {
+        let text = |p: &Path| p.to_string_lossy().into_owned();
+        let roots = || plan.workspaces.iter().chain(&plan.extra_write);
+        let mut kept: Vec<String> = match plan.mode {
+            Mode::ReadOnly => Vec::new(),
+            Mode::Default | Mode::Strict => roots().map(|p| text(p)).collect(),
+        };
+        let mut free = Vec::new();
+        if plan.workspace_in_tmp() {
+            kept.push("/tmp".into());
+            free.push(format!("/tmp/{OWN_TMP}"));
+            for entry in std::fs::read_dir(&plan.tmp).into_iter().flatten().flatten() {
+                let inside = Path::new("/tmp").join(entry.file_name());
+                let holds_root = roots().any(|root| root.starts_with(&inside));
+                let is_folder = entry.file_type().is_ok_and(|t| t.is_dir());
+                if is_folder && !holds_root {
+                    free.push(text(&inside));
+                }
+            }
+        } else {
+            free.push("/tmp".into());
+        }
+        Self {
+            argv: plan.argv.clone(),
+            kept,
+            free,
+        }
+    }
+}
+
+/// The helper's whole life; returns its exit status, which nobody reads.
+pub fn main(socket: RawFd) -> i32 {
+    // SAFETY: the number was handed to us by our own runner on the command line; nothing else in
+    // this fresh process owns it.
+    let socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(socket) });
+    let report = match confine_and_run(&socket) {
+        Ok((ending, left_behind)) => InnerReport::Ended {
+            ending,
+            left_behind,
+        },
+        Err(reason) => InnerReport::Failed(reason),
+    };
+    let mut line = serde_json::to_vec(&report).unwrap_or_default();
+    line.push(b'\n');
+    i32::from((&socket).write_all(&line).is_err())
+}
+
+fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String> {
+    let mut reader = BufReader::new(socket.try_clone().map_err(|e| format!("socket: {e}"))?);
+    let mut line = String::new();
+    reader
+        .read_line(&mut line)
+        .map_err(|e| format!("reading the plan: {e}"))?;
+    let plan: InnerPlan = serde_json::from_str(&line).map_err(|e| format!("the plan: {e}"))?;
+    close_inherited()?;
+    limit_resources();
+    ruleset::restrict(&plan)?;
+    seccomp::restrict()?;
+    let main_child = start(&plan)?;
+    // The thread shares the filter: it was started after it.
+    std::thread::spawn(move || obey(reader));
+    let ending = wait_for(main_child);
+    Ok((ending, end_left_behind()))
+}
+
+/// Marks every descriptor but the three standard ones to be closed at the next exec.
+fn close_inherited() -> Result<(), String> {
+    const CLOSE_RANGE_CLOEXEC: u32 = 4;
+    // SAFETY: the call changes descriptor flags only; no memory is passed.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, CLOSE_RANGE_CLOEXEC) };
+    if done == 0 {
+        return Ok(());
+    }
+    Err(format!(
+        "close_range: {} (Linux 5.11 or newer is needed)",
+        std::io::Error::last_os_error()
+    ))
+}
+
+fn limit_resources() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let lower = |resource, value: u64| {
+        let maximum = getrlimit(resource).maximum;
+        let value = Some(maximum.map_or(value, |m| m.min(value)));
+        // A limit that cannot be lowered is no reason to refuse the command.
+        let _ = setrlimit(
+            resource,
+            Rlimit {
+                current: value,
+                maximum: value,
+            },
+        );
+    };
+    lower(Resource::Core, 0);
+    lower(Resource::Nproc, limits::MAX_PROCESSES);
+}
+
+fn start(plan: &InnerPlan) -> Result<Pid, String> {
+    let (program, args) = plan.argv.split_first().ok_or("the command is empty")?;
+    let child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::inherit())
+        .process_group(0)
+        .spawn()
+        .map_err(|e| format!("starting {program}: {e}"))?;
+    // The child is waited for below, as process 1 waits for everybody.
+    i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| "the child has no process id".to_string())
+}
+
+/// Carries out the runner's orders: each line means SIGTERM to everything inside. SIGKILL needs no
+/// order: the runner ends this process, and the kernel all others with it. A runner that is gone
+/// is such an order too.
+fn obey(mut reader: BufReader<UnixStream>) -> ! {
+    let mut line = String::new();
+    while reader.read_line(&mut line).is_ok_and(|n| n > 0) {
+        line.clear();
+        terminate_all();
+    }
+    std::process::exit(1)
+}
+
+fn terminate_all() {
+    // SAFETY: plain numbers. From process 1 of a pid namespace, -1 means everything in it but
+    // process 1 itself.
+    unsafe { libc::kill(-1, libc::SIGTERM) };
+}
+
+/// Reaps whatever ends until the command itself does.
+fn wait_for(main_child: Pid) -> Ending {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == main_child => return ending(status),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // Nobody left to wait for, and the command's end was not seen: say the worst.
+            Err(_) => return Ending::Signal(Signal::KILL.as_raw()),
+        }
+    }
+}
+
+fn ending(status: WaitStatus) -> Ending {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ending::Exit(code),
+        (None, Some(signal)) => Ending::Signal(signal),
+        (None, None) => Ending::Signal(Signal::KILL.as_raw()),
+    }
+}
+
+/// Ends what the command left running, politely at first; the end of this process ends the rest.
+fn end_left_behind() -> Vec<String> {
+    let names = others();
+    if names.is_empty() {
+        return names;
+    }
+    terminate_all();
+    let deadline = Instant::now() + limits::LEFT_BEHIND_GRACE;
+    while Instant::now() < deadline && !others().is_empty() {
+        while matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    names
+}
+
+/// Names of the living processes in this namespace but our own.
+fn others() -> Vec<String> {
+    let own = std::process::id();
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|n| n.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        if pid == own {
+            continue;
+        }
+        if let Some(name) = living_name(pid) {
+            names.push(name);
+        }
+    }
+    names.truncate(limits::LEFT_BEHIND_NAMES);
+    names
+}
+
+/// A process's name, unless it is a zombie: that has ended already.
+fn living_name(pid: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let open = stat.find('(')?;
+    let close = stat.rfind(')')?;
+    let state = stat.get(close + 2..)?.chars().next()?;
+    (!matches!(state, 'Z' | 'X')).then(|| stat[open + 1..close].to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Network;
+
+    fn plan(workspace: &str, tmp: &Path) -> Plan {
+        Plan {
+            argv: vec!["true".into()],
+            cwd: workspace.into(),
+            env: vec![],
+            workspaces: vec![workspace.into()],
+            extra_write: vec![],
+            tmp: tmp.into(),
+            masks: vec![],
+            sealed: vec![],
+            mode: Mode::Default,
+            network: Network::On,
+        }
+    }
+
+    #[test]
+    fn tmp_is_free_when_no_workspace_is_in_it() {
+        let tmp = tempfile::tempdir().unwrap();
+        let inner = InnerPlan::for_plan(&plan("/srv/w", tmp.path()));
+        assert_eq!(inner.kept, ["/srv/w"]);
+        assert_eq!(inner.free, ["/tmp"]);
+    }
+
+    #[test]
+    fn a_workspace_below_tmp_takes_removal_from_tmp() {
+        let tmp = tempfile::tempdir().unwrap();
+        for name in ["a", "mine"] {
+            std::fs::create_dir(tmp.path().join(name)).unwrap();
+        }
+        std::fs::write(tmp.path().join("file"), "").unwrap();
+        let inner = InnerPlan::for_plan(&plan("/tmp/a/ws", tmp.path()));
+        assert_eq!(inner.kept, ["/tmp/a/ws", "/tmp"]);
+        assert_eq!(inner.free, ["/tmp/.own", "/tmp/mine"]);
+    }
+
+    #[test]
+    fn read_only_keeps_nothing() {
+        let tmp = tempfile::tempdir().unwrap();
+        let mut plan = plan("/srv/w", tmp.path());
+        plan.mode = Mode::ReadOnly;
+        assert!(InnerPlan::for_plan(&plan).kept.is_empty());
+    }
+
+    #[test]
+    fn own_name_is_found_in_proc() {
+        assert!(living_name(std::process::id()).is_some());
+        assert!(living_name(u32::MAX).is_none());
+    }
+}

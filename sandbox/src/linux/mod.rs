@@ -1,0 +1,13 @@
+//! Linux: bubblewrap outside, Landlock and seccomp inside.
+//!
+//! The order matters and is the only one that works: bubblewrap needs mounts and namespaces, which
+//! Landlock and seccomp then forbid. So bubblewrap starts this same binary again ([`inner`]), which
+//! restricts itself and starts the command as process 1 of the new pid namespace.
+
+mod bwrap;
+pub mod inner;
+mod ruleset;
+mod seccomp;
+
+pub use bwrap::Bubblewrap;
+pub use ruleset::landlock_abi;

@@ -1,0 +1,85 @@
+//! The inner wall for files: a Landlock ruleset.
+
+use super::inner::InnerPlan;
+use landlock::{
+    ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope,
+};
+
+/// Renaming and linking between folders is governed from this version on; without it a file could
+/// be moved out of reach, so that an older kernel is refused rather than half confined.
+const REQUIRED: ABI = ABI::V2;
+/// The newest version whose rights are asked for; what the kernel lacks of it is left out.
+const WANTED: ABI = ABI::V6;
+
+/// The kernel's Landlock version, 0 where there is none.
+pub fn landlock_abi() -> i32 {
+    // SAFETY: with a null attribute, size 0 and flag 1 (LANDLOCK_CREATE_RULESET_VERSION) the call
+    // touches no memory and only returns the version or an error.
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0usize,
+            1u32,
+        )
+    };
+    i32::try_from(version).unwrap_or(0).max(0)
+}
+
+/// Restricts this thread and all its children: no write anywhere but in the folders of the plan,
+/// and no removal in any of them but the private tmp.
+pub(super) fn restrict(plan: &InnerPlan) -> Result<(), String> {
+    let write = AccessFs::from_write(WANTED);
+    let keep = write & !(AccessFs::RemoveFile | AccessFs::RemoveDir);
+    let device = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+    let fail = |what: &str, e: &dyn std::fmt::Display| format!("Landlock: {what}: {e}");
+
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_write(REQUIRED))
+        .map_err(|e| fail("the kernel lacks version 2", &e))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(write)
+        .map_err(|e| fail("handle_access", &e))?
+        .scope(Scope::AbstractUnixSocket | Scope::Signal)
+        .map_err(|e| fail("scope", &e))?
+        .create()
+        .map_err(|e| fail("create", &e))?;
+    let mut add = |path: &str, rights: BitFlags<AccessFs>| -> Result<(), String> {
+        // A folder that is not there grants nothing.
+        let Ok(fd) = PathFd::new(path) else {
+            return Ok(());
+        };
+        rules
+            .by_ref_add(PathBeneath::new(fd, rights))
+            .map_err(|e| fail(path, &e))
+    };
+    add("/dev", device)?;
+    add("/dev/shm", write)?;
+    add("/proc", AccessFs::WriteFile.into())?;
+    for path in &plan.kept {
+        add(path, keep)?;
+    }
+    for path in &plan.free {
+        add(path, write)?;
+    }
+    let status = rules
+        .restrict_self()
+        .map_err(|e| fail("restrict_self", &e))?;
+    if status.ruleset == RulesetStatus::NotEnforced {
+        return Err("Landlock: the kernel enforced nothing".into());
+    }
+    Ok(())
+}
+
+/// `add_rule` takes and returns the ruleset; this keeps it in place.
+trait AddInPlace {
+    fn by_ref_add(&mut self, rule: PathBeneath<PathFd>) -> Result<(), landlock::RulesetError>;
+}
+
+impl AddInPlace for landlock::RulesetCreated {
+    fn by_ref_add(&mut self, rule: PathBeneath<PathFd>) -> Result<(), landlock::RulesetError> {
+        self.add_rule(rule).map(|_| ())
+    }
+}

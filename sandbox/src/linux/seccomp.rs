@@ -1,0 +1,289 @@
+//! The inner wall for system calls: a filter that says no to whole calls. It judges numbers and
+//! flags only; what hides its arguments behind a pointer is refused as a whole.
+
+use seccompiler::{BpfProgram, sock_filter};
+
+/// The architecture whose call numbers this binary was built with (`AUDIT_ARCH_*`).
+#[cfg(target_arch = "x86_64")]
+const ARCH: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+const ARCH: u32 = 0xC000_00B7;
+
+const LOAD: u16 = 0x20;
+const JUMP_EQ: u16 = 0x15;
+const JUMP_GE: u16 = 0x35;
+const JUMP_SET: u16 = 0x45;
+const RETURN: u16 = 0x06;
+
+const ALLOW: u32 = 0x7fff_0000;
+const KILL: u32 = 0x8000_0000;
+const ERRNO: u32 = 0x0005_0000;
+
+const AT_NUMBER: u32 = 0;
+const AT_ARCH: u32 = 4;
+/// x32 calls carry this bit on x86_64.
+const X32_BIT: u32 = 0x4000_0000;
+/// Multipath TCP: it walks round Landlock's TCP rule.
+const IPPROTO_MPTCP: u32 = 262;
+/// Clone flags that make a namespace, `CLONE_NEWTIME` left out: it shares its bit with the exit
+/// signal in `clone`.
+const NAMESPACE_FLAGS: u32 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP) as u32;
+/// Terminal calls that type into a terminal for somebody else.
+const TIOCLINUX: u32 = 0x541C;
+
+/// Calls that do not exist for a child: each has a fallback in every libc, or hides what it does
+/// from a filter.
+const ABSENT: &[libc::c_long] = &[
+    libc::SYS_io_uring_setup, // file and socket calls unseen by any filter
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_clone3, // namespace flags behind a pointer; libc falls back to clone
+    libc::SYS_open_by_handle_at, // opens by number, past every path rule
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+];
+
+/// Calls that are refused.
+const DENIED: &[libc::c_long] = &[
+    libc::SYS_ptrace, // other processes' memory
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd, // other processes' descriptors
+    libc::SYS_kcmp,
+    libc::SYS_mount, // the mounts that the outer wall is made of
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_unshare, // namespaces in which it would be root
+    libc::SYS_setns,
+    libc::SYS_keyctl, // the session's keyring
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_bpf, // kernel surface that no ordinary work needs
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_syslog,
+    libc::SYS_quotactl,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_vhangup,
+];
+
+fn op(code: u16, k: u32) -> sock_filter {
+    sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k,
+    }
+}
+
+fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+fn fail(errno: i32) -> u32 {
+    ERRNO | errno as u32
+}
+
+/// Where the low half of an argument lies (both architectures are little-endian). The kernel
+/// compares 32 bits at a time; every argument judged here is an `int` or an `unsigned int`, whose
+/// upper half the kernel itself ignores.
+fn argument(n: u32) -> u32 {
+    16 + 8 * n
+}
+
+/// The filter, as the kernel takes it.
+pub(super) fn filter() -> BpfProgram {
+    let mut program = vec![
+        op(LOAD, AT_ARCH),
+        jump(JUMP_EQ, ARCH, 1, 0),
+        op(RETURN, KILL),
+        op(LOAD, AT_NUMBER),
+        jump(JUMP_GE, X32_BIT, 0, 1),
+        op(RETURN, fail(libc::ENOSYS)),
+    ];
+    let mut refuse = |calls: &[libc::c_long], errno| {
+        for call in calls {
+            program.push(jump(JUMP_EQ, *call as u32, 0, 1));
+            program.push(op(RETURN, fail(errno)));
+        }
+    };
+    refuse(ABSENT, libc::ENOSYS);
+    refuse(DENIED, libc::EPERM);
+    // clone: no new namespace.
+    program.extend([
+        jump(JUMP_EQ, libc::SYS_clone as u32, 0, 4),
+        op(LOAD, argument(0)),
+        jump(JUMP_SET, NAMESPACE_FLAGS, 0, 1),
+        op(RETURN, fail(libc::EPERM)),
+        op(RETURN, ALLOW),
+    ]);
+    // ioctl: nobody types into a terminal.
+    program.extend([
+        jump(JUMP_EQ, libc::SYS_ioctl as u32, 0, 5),
+        op(LOAD, argument(1)),
+        jump(JUMP_EQ, libc::TIOCSTI as u32, 1, 0),
+        jump(JUMP_EQ, TIOCLINUX, 0, 1),
+        op(RETURN, fail(libc::EPERM)),
+        op(RETURN, ALLOW),
+    ]);
+    // socket: UNIX, NETLINK, INET and INET6, without Multipath TCP; no other family.
+    program.extend([
+        jump(JUMP_EQ, libc::SYS_socket as u32, 0, 10),
+        op(LOAD, argument(0)),
+        jump(JUMP_EQ, libc::AF_UNIX as u32, 6, 0),
+        jump(JUMP_EQ, libc::AF_NETLINK as u32, 5, 0),
+        jump(JUMP_EQ, libc::AF_INET as u32, 2, 0),
+        jump(JUMP_EQ, libc::AF_INET6 as u32, 1, 0),
+        op(RETURN, fail(libc::EAFNOSUPPORT)),
+        op(LOAD, argument(2)),
+        jump(JUMP_EQ, IPPROTO_MPTCP, 1, 0),
+        op(RETURN, ALLOW),
+        op(RETURN, fail(libc::EPROTONOSUPPORT)),
+        op(RETURN, ALLOW),
+    ]);
+    program
+}
+
+/// Puts the filter on this thread and all its children, for good.
+pub(super) fn restrict() -> Result<(), String> {
+    seccompiler::apply_filter(&filter()).map_err(|e| format!("seccomp: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the filter as the kernel would.
+    fn judge(number: u32, arch: u32, args: [u64; 6]) -> u32 {
+        let load = |at: u32| match at {
+            AT_NUMBER => number,
+            AT_ARCH => arch,
+            at => {
+                let n = (at - 16) / 8;
+                let word = args[n as usize];
+                if (at - 16) % 8 == 0 {
+                    word as u32
+                } else {
+                    (word >> 32) as u32
+                }
+            }
+        };
+        let program = filter();
+        let (mut at, mut acc) = (0usize, 0u32);
+        loop {
+            let i = &program[at];
+            at += 1;
+            let test = match i.code {
+                LOAD => {
+                    acc = load(i.k);
+                    continue;
+                }
+                RETURN => return i.k,
+                JUMP_EQ => acc == i.k,
+                JUMP_GE => acc >= i.k,
+                JUMP_SET => acc & i.k != 0,
+                other => panic!("code {other:#x}"),
+            };
+            at += usize::from(if test { i.jt } else { i.jf });
+        }
+    }
+
+    fn call(number: libc::c_long, args: &[u64]) -> u32 {
+        let mut all = [0; 6];
+        all[..args.len()].copy_from_slice(args);
+        judge(number as u32, ARCH, all)
+    }
+
+    #[test]
+    fn ordinary_calls_pass() {
+        for number in [
+            libc::SYS_read,
+            libc::SYS_openat,
+            libc::SYS_execve,
+            libc::SYS_kill,
+        ] {
+            assert_eq!(call(number, &[]), ALLOW);
+        }
+        assert_eq!(call(libc::SYS_clone, &[libc::SIGCHLD as u64]), ALLOW);
+        assert_eq!(call(libc::SYS_ioctl, &[0, libc::TIOCGWINSZ]), ALLOW);
+    }
+
+    #[test]
+    fn every_listed_call_is_refused() {
+        for number in ABSENT {
+            assert_eq!(call(*number, &[]), fail(libc::ENOSYS), "{number}");
+        }
+        for number in DENIED {
+            assert_eq!(call(*number, &[]), fail(libc::EPERM), "{number}");
+        }
+    }
+
+    #[test]
+    fn other_architectures_die_and_x32_does_not_exist() {
+        assert_eq!(judge(0, 0x4000_0003, [0; 6]), KILL);
+        assert_eq!(judge(X32_BIT | 2, ARCH, [0; 6]), fail(libc::ENOSYS));
+    }
+
+    #[test]
+    fn namespaces_by_clone_are_refused() {
+        let flags = libc::CLONE_NEWUSER as u64 | libc::SIGCHLD as u64;
+        assert_eq!(call(libc::SYS_clone, &[flags]), fail(libc::EPERM));
+    }
+
+    #[test]
+    fn terminal_injection_is_refused_whatever_the_upper_half_says() {
+        let high = 0xdead_0000_0000_0000u64;
+        for request in [libc::TIOCSTI, u64::from(TIOCLINUX)] {
+            assert_eq!(call(libc::SYS_ioctl, &[0, request]), fail(libc::EPERM));
+            assert_eq!(
+                call(libc::SYS_ioctl, &[0, high | request]),
+                fail(libc::EPERM)
+            );
+        }
+    }
+
+    #[test]
+    fn only_four_socket_families() {
+        for family in [
+            libc::AF_UNIX,
+            libc::AF_INET,
+            libc::AF_INET6,
+            libc::AF_NETLINK,
+        ] {
+            assert_eq!(call(libc::SYS_socket, &[family as u64, 1, 0]), ALLOW);
+        }
+        for family in [
+            libc::AF_VSOCK,
+            libc::AF_PACKET,
+            libc::AF_ALG,
+            libc::AF_BLUETOOTH,
+        ] {
+            let refused = call(libc::SYS_socket, &[family as u64, 1, 0]);
+            assert_eq!(refused, fail(libc::EAFNOSUPPORT), "{family}");
+        }
+        let mptcp = [libc::AF_INET as u64, 1, u64::from(IPPROTO_MPTCP)];
+        assert_eq!(call(libc::SYS_socket, &mptcp), fail(libc::EPROTONOSUPPORT));
+    }
+}

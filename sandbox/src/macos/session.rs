@@ -1,0 +1,187 @@
+//! The step before the sandbox: a session of the command's own, in the command's folder.
+
+use rustix::process::{Pid, Resource, Rlimit, getpgid, getpid, getppid, getsid, setpgid, setsid};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Exit status of a command that could not be started.
+const NOT_STARTED: i32 = 126;
+
+/// Becomes `command` in a session of its own, with `folder` as its working folder. Returns only
+/// when that failed: it has then said why on standard error, and the answer is the exit status.
+///
+/// A session of its own has no terminal, so that nothing can be pushed into the terminal of
+/// whoever started the server.
+pub fn exec_in_session(folder: &str, command: &[&str]) -> i32 {
+    eprintln!("hands-runner: {}", try_exec(folder, command));
+    NOT_STARTED
+}
+
+/// Why it failed.
+fn try_exec(folder: &str, command: &[&str]) -> String {
+    let Some((program, args)) = command.split_first() else {
+        return "starting a command: none was given; report this as a fault".into();
+    };
+    if let Err(e) = leave_session() {
+        return format!("starting {program} in a session of its own: {e}; try the call again");
+    }
+    close_inherited();
+    limit_resources();
+    if let Err(e) = std::env::set_current_dir(folder) {
+        return format!("entering the working folder {folder}: {e}; name a folder that exists");
+    }
+    let failure = Command::new(program).args(args).exec();
+    format!("starting {program}: {failure}; run `handsctl doctor`")
+}
+
+/// Makes this process the leader of a new session.
+fn leave_session() -> rustix::io::Result<()> {
+    let own = getpid();
+    if getsid(None)? == own {
+        return Ok(());
+    }
+    if getpgid(None)? == own {
+        // The leader of a group may start no session. It steps into its parent's group first; its
+        // own, empty then, is gone, and the new session has a group of the same number.
+        setpgid(None, Some(parent_group()?))?;
+    }
+    setsid().map(drop)
+}
+
+fn parent_group() -> rustix::io::Result<Pid> {
+    getpgid(Some(getppid().ok_or(rustix::io::Errno::SRCH)?))
+}
+
+/// Marks every descriptor but the three standard ones to be closed by the exec: what another
+/// program left open in the server is not the command's.
+fn close_inherited() {
+    let listed = std::fs::read_dir("/dev/fd").into_iter().flatten().flatten();
+    // Collected first: the listing has a descriptor of its own, which is then gone.
+    let numbers: Vec<i32> = listed
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|number| *number > 2)
+        .collect();
+    for number in numbers {
+        // SAFETY: the number is this process's own and was open a moment ago. The borrow ends
+        // with the call, which only sets a flag; if the descriptor is gone, it fails with EBADF.
+        let descriptor = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
+        let _ = rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC);
+    }
+}
+
+/// No core file of the command's memory; as many processes as on Linux, where that is more.
+fn limit_resources() {
+    let lower = |resource, value: u64| {
+        let maximum = rustix::process::getrlimit(resource).maximum;
+        let value = Some(maximum.map_or(value, |m| m.min(value)));
+        // A limit that cannot be lowered is no reason to refuse the command.
+        let _ = rustix::process::setrlimit(
+            resource,
+            Rlimit {
+                current: value,
+                maximum: value,
+            },
+        );
+    };
+    lower(Resource::Core, 0);
+    lower(Resource::Nproc, crate::limits::MAX_PROCESSES);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::fd::OwnedFd;
+    use std::process::{Child, Stdio};
+
+    /// What the test binary, started again, should become: a folder, then a command.
+    const BECOME: &str = "HANDS_TEST_BECOME";
+
+    /// Not a test by itself, but the role of a process that the tests below start.
+    #[test]
+    fn becomes_what_it_is_told() {
+        let Ok(words) = std::env::var(BECOME) else {
+            return;
+        };
+        let words: Vec<&str> = words.split('\u{1f}').collect();
+        std::process::exit(exec_in_session(words[0], &words[1..]));
+    }
+
+    fn start(words: &[&str]) -> Child {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", "--quiet"])
+            .arg("macos::session::tests::becomes_what_it_is_told")
+            .env(BECOME, words.join("\u{1f}"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // As the runner starts it, which makes it the leader of a group.
+            .process_group(0)
+            .spawn()
+            .unwrap()
+    }
+
+    #[test]
+    fn the_command_leads_a_session_of_its_own_in_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let script = "echo; pwd -P; echo ready; read line";
+        let mut child = start(&[folder.to_str().unwrap(), "/bin/sh", "-c", script]);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said: Vec<String> = lines
+            .by_ref()
+            .map(Result::unwrap)
+            .take_while(|line| line != "ready")
+            .collect();
+        assert!(
+            said.contains(&folder.to_str().unwrap().to_string()),
+            "{said:?}"
+        );
+        let pid = Pid::from_child(&child);
+        assert_eq!(getsid(Some(pid)).unwrap(), pid);
+        assert_eq!(getpgid(Some(pid)).unwrap(), pid);
+        assert_ne!(getsid(None).unwrap(), pid);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_descriptor_left_open_is_not_the_commands() {
+        let (read, write) = std::io::pipe().unwrap();
+        // Duplicated without the close-on-exec flag, as a careless parent would leave it.
+        let leaked: OwnedFd = rustix::io::dup(&write).unwrap();
+        drop(write);
+        let mut child = start(&["/", "/bin/sh", "-c", "echo; echo ready; read line"]);
+        drop(leaked);
+        let ready = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .any(|line| line.unwrap() == "ready");
+        assert!(ready);
+        // The command runs and waits, and yet nobody holds the pipe's other end.
+        let mut end = Vec::new();
+        std::io::Read::read_to_end(&mut &read, &mut end).unwrap();
+        assert!(child.try_wait().unwrap().is_none());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_failure_says_what_was_tried_and_is_126() {
+        for (words, part) in [
+            (&["/", "/no/such/program"][..], "starting /no/such/program"),
+            (
+                &["/no/such/folder", "/bin/sh"][..],
+                "entering the working folder /no/such/folder",
+            ),
+            (&["/"][..], "none was given"),
+        ] {
+            let output = start(words).wait_with_output().unwrap();
+            let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(126), "{complaint}");
+            assert!(
+                complaint.contains("hands-runner: ") && complaint.contains(part),
+                "{complaint}"
+            );
+        }
+    }
+}

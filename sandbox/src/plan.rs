@@ -1,0 +1,106 @@
+//! What a confined child may do, in the platform's own terms but for no platform in particular.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The part of the private tmp that stays wholly the command's own even when a workspace lies
+/// below `/tmp`.
+pub(crate) const OWN_TMP: &str = ".own";
+
+/// How much a command may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Workspaces can be written; nothing in them can be removed.
+    Default,
+    /// As `Default`, and later layers may not loosen it.
+    Strict,
+    /// Nothing but the private tmp can be written.
+    ReadOnly,
+}
+
+/// What of the network a command reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// The machine's own network.
+    On,
+    /// None, but for a loopback interface of the command's own.
+    Off,
+}
+
+/// A confined child, described. Both backends compile from this one type, so that no rule can
+/// exist on one platform only. Every path is absolute and real (no symbolic link in it).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Plan {
+    /// Program and arguments, started without a shell of ours.
+    pub argv: Vec<String>,
+    /// Working folder.
+    pub cwd: PathBuf,
+    /// The child's whole environment.
+    pub env: Vec<(String, String)>,
+    /// Folders that can be written, but in which nothing can be removed.
+    pub workspaces: Vec<PathBuf>,
+    /// Further folders under the same rule as `workspaces`.
+    pub extra_write: Vec<PathBuf>,
+    /// The private tmp: on Linux it appears at `/tmp`, elsewhere under its own name.
+    pub tmp: PathBuf,
+    /// Files and folders that the child must not see. Those that do not exist are skipped.
+    pub masks: Vec<PathBuf>,
+    /// Files and folders inside the workspaces that stay read-only. Those that do not exist are
+    /// skipped.
+    pub sealed: Vec<PathBuf>,
+    /// How much may be changed.
+    pub mode: Mode,
+    /// What of the network is reached.
+    pub network: Network,
+}
+
+impl Plan {
+    /// Whether a writable root lies below `/tmp`, where the private tmp appears on Linux.
+    pub fn workspace_in_tmp(&self) -> bool {
+        let mut roots = self.workspaces.iter().chain(&self.extra_write);
+        cfg!(target_os = "linux") && roots.any(|root| root.starts_with("/tmp"))
+    }
+
+    /// What `TMPDIR` must say inside; the folder is made on the machine's side if need be.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn tmpdir_inside(&self) -> std::io::Result<PathBuf> {
+        if !cfg!(target_os = "linux") {
+            return Ok(self.tmp.clone());
+        }
+        if !self.workspace_in_tmp() {
+            return Ok("/tmp".into());
+        }
+        std::fs::create_dir_all(self.tmp.join(OWN_TMP))?;
+        Ok(PathBuf::from("/tmp").join(OWN_TMP))
+    }
+}
+
+/// One command for one runner: the first line on its standard input, as JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Request {
+    /// The confined child.
+    pub plan: Plan,
+    /// Bytes for its standard input (base64); absent: `/dev/null`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// Wall time after which it is ended, milliseconds.
+    pub timeout_ms: u64,
+    /// Time between SIGTERM and SIGKILL, milliseconds.
+    pub grace_ms: u64,
+    /// Bytes kept of each stream's beginning.
+    pub head_bytes: usize,
+    /// Bytes kept of each stream's end.
+    pub tail_bytes: usize,
+    /// Where the whole output goes, both streams in the order they arrived, when it is longer
+    /// than what is kept or is not UTF-8. Created exclusively, mode 0600; absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spill: Option<PathBuf>,
+    /// Most bytes that are written to `spill`.
+    pub spill_max_bytes: u64,
+    /// Whether progress frames are wanted.
+    pub progress: bool,
+}

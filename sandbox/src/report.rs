@@ -1,0 +1,107 @@
+//! What owner and runner say to each other: JSON objects, one a line.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// From the owner, after the request. The end of the stream means that the owner is gone, and
+/// ends the command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// End the command: SIGTERM to all of it, SIGKILL after `grace_ms`.
+    Stop {
+        /// Milliseconds between the two signals.
+        grace_ms: u64,
+    },
+}
+
+/// From the runner.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Frame {
+    /// The command is still at work.
+    Progress(Progress),
+    /// The command is over, with all it did. The last frame.
+    Done(Box<Done>),
+    /// The command was not started. The last frame.
+    Refused {
+        /// Why, in one line.
+        message: String,
+        /// What to do about it.
+        hint: String,
+    },
+}
+
+/// How far a command has come.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Progress {
+    /// Bytes of output so far, both streams.
+    pub bytes: u64,
+    /// The last whole line of output, cut at [`crate::limits::PROGRESS_LINE_BYTES`].
+    pub line: String,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It exited with this code.
+    Exit(i32),
+    /// A signal of this number ended it.
+    Signal(i32),
+}
+
+/// A stream's beginning and end, with the count of all of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Excerpt {
+    /// All bytes that came.
+    pub total: u64,
+    /// The first bytes, base64. Together with `tail` it is everything when `total` says so.
+    pub head: String,
+    /// The last bytes after `head`, base64.
+    pub tail: String,
+}
+
+/// A finished command.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Done {
+    /// How it ended.
+    pub ending: Ending,
+    /// It ran into its time limit and was ended.
+    pub timed_out: bool,
+    /// The owner ended it, or was gone.
+    pub stopped: bool,
+    /// Names of processes that it left behind and that were ended with it.
+    pub left_behind: Vec<String>,
+    /// Standard output.
+    pub stdout: Excerpt,
+    /// Standard error.
+    pub stderr: Excerpt,
+    /// Both, in the order in which the bytes arrived.
+    pub both: Excerpt,
+    /// The file that holds all of `both`, if one was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spill: Option<PathBuf>,
+    /// Bytes in that file.
+    pub spilled_bytes: u64,
+    /// Why `spill` lacks something, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spill_error: Option<String>,
+    /// Wall time, milliseconds.
+    pub wall_ms: u64,
+}
+
+/// Bytes as they stand in a frame.
+pub fn encode_bytes(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// The bytes of a frame's field.
+///
+/// # Errors
+/// When the text is not base64: the other side speaks another version.
+pub fn decode_bytes(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
+    STANDARD.decode(text)
+}

@@ -1,0 +1,223 @@
+//! The confined child as the runner holds it: starting it, ending it, and how it ended.
+
+use super::{Event, Notifier, Refused};
+use crate::backend::Backend;
+use crate::plan::Plan;
+use crate::report::Ending;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+
+const SIGKILL: i32 = 9;
+
+/// What a command that was killed without a word counts as.
+pub(super) fn ended_by_kill() -> Ending {
+    Ending::Signal(SIGKILL)
+}
+
+/// A started command.
+pub(super) struct Confined {
+    pid: Option<rustix::process::Pid>,
+    /// Our side of the socket to the helper inside, where the platform has one.
+    socket: Option<UnixStream>,
+    backend: &'static str,
+    /// What the helper inside said: nothing yet, or at its end its report, if it made one.
+    #[cfg(target_os = "linux")]
+    pub(super) inner: Option<Option<crate::linux::inner::InnerReport>>,
+}
+
+impl Confined {
+    /// Starts `plan`. Must be called from the runner's main thread: the sandbox ends with the
+    /// *thread* that started it.
+    pub(super) fn start(
+        backend: &dyn Backend,
+        plan: &Plan,
+        stdin: Option<Vec<u8>>,
+        notifier: &Notifier,
+    ) -> Result<(Self, ChildStdout, ChildStderr), Refused> {
+        let (ours, theirs) = UnixStream::pair().map_err(|e| {
+            Refused::new(
+                format!("hands-runner: socket pair: {e}"),
+                "free descriptors",
+            )
+        })?;
+        let launch = backend
+            .launch(plan, theirs.as_raw_fd())
+            .map_err(|e| Refused::new(e.reason, e.hint))?;
+        if launch.inner.is_some() {
+            inherit(&theirs)?;
+        }
+        let mut command = Command::new(&launch.program);
+        command
+            .args(&launch.args)
+            .env_clear()
+            .envs(plan.env.iter().map(|(k, v)| (k, v)))
+            .stdin(if stdin.is_some() {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let mut child = command.spawn().map_err(|e| {
+            let what = format!("starting {}: {e}", launch.program.display());
+            Refused::new(what, "run `handsctl doctor`")
+        })?;
+        drop(theirs);
+        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(Refused::new(
+                "hands-runner: no pipes",
+                "report this as a fault",
+            ));
+        };
+        feed(&mut child, stdin);
+        let pid = i32::try_from(child.id())
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
+        let socket = match launch.inner {
+            Some(plan) => Some(talk_to_inner(ours, plan, notifier)?),
+            None => None,
+        };
+        wait_in_background(child, notifier);
+        let confined = Self {
+            pid,
+            socket,
+            backend: backend.name(),
+            #[cfg(target_os = "linux")]
+            inner: None,
+        };
+        Ok((confined, stdout, stderr))
+    }
+
+    /// SIGTERM to everything the command started.
+    pub(super) fn terminate(&self) {
+        // A child that is gone already needs no signal.
+        match (&self.socket, self.pid) {
+            (Some(socket), _) => {
+                let _ = (&*socket).write_all(b"term\n");
+            }
+            (None, Some(pid)) => {
+                let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::TERM);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// SIGKILL to the sandbox, and so to all in it.
+    pub(super) fn kill(&self) {
+        if let Some(pid) = self.pid {
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Whether the helper inside has yet to say how the command ended.
+    #[cfg(target_os = "linux")]
+    pub(super) fn awaits_report(&self) -> bool {
+        self.socket.is_some() && self.inner.is_none()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn awaits_report(&self) -> bool {
+        false
+    }
+
+    /// What the helper inside said, if it did.
+    #[cfg(target_os = "linux")]
+    pub(super) fn reported(&mut self) -> Result<Option<(Ending, Vec<String>)>, Refused> {
+        use crate::linux::inner::InnerReport;
+        match self.inner.take().flatten() {
+            None => Ok(None),
+            Some(InnerReport::Ended {
+                ending,
+                left_behind,
+            }) => Ok(Some((ending, left_behind))),
+            Some(InnerReport::Failed(reason)) => Err(Refused::new(
+                format!("the sandbox could not be set up: {reason}"),
+                "run `handsctl doctor`",
+            )),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn reported(&mut self) -> Result<Option<(Ending, Vec<String>)>, Refused> {
+        Ok(None)
+    }
+
+    /// How the command ended when nobody inside said so.
+    pub(super) fn ending_without_report(
+        &self,
+        status: ExitStatus,
+        killed_by_us: bool,
+        complaint: impl FnOnce() -> String,
+    ) -> Result<(Ending, Vec<String>), Refused> {
+        if self.socket.is_some() {
+            if killed_by_us || status.signal().is_some() {
+                return Ok((ended_by_kill(), Vec::new()));
+            }
+            return Err(Refused::new(
+                format!("{} failed ({status}): {}", self.backend, complaint()),
+                "run `handsctl doctor`",
+            ));
+        }
+        let ending = match (status.code(), status.signal()) {
+            (Some(code), _) => Ending::Exit(code),
+            (None, signal) => Ending::Signal(signal.unwrap_or(SIGKILL)),
+        };
+        Ok((ending, Vec::new()))
+    }
+}
+
+/// Lets the next program inherit this descriptor.
+fn inherit(socket: &UnixStream) -> Result<(), Refused> {
+    rustix::io::fcntl_setfd(socket.as_fd(), rustix::io::FdFlags::empty()).map_err(|e| {
+        Refused::new(
+            format!("hands-runner: descriptor flags: {e}"),
+            "report this",
+        )
+    })
+}
+
+/// Writes the child's standard input from a thread of its own: it may never read it.
+fn feed(child: &mut Child, data: Option<Vec<u8>>) {
+    if let (Some(mut pipe), Some(data)) = (child.stdin.take(), data) {
+        // A child that closes its input early is no fault.
+        std::thread::spawn(move || drop(pipe.write_all(&data)));
+    }
+}
+
+fn wait_in_background(mut child: Child, notifier: &Notifier) {
+    let notifier = notifier.clone();
+    std::thread::spawn(move || notifier.send(Event::Exited(child.wait())));
+}
+
+#[cfg(target_os = "linux")]
+fn talk_to_inner(
+    socket: UnixStream,
+    mut plan: String,
+    notifier: &Notifier,
+) -> Result<UnixStream, Refused> {
+    use std::io::{BufRead, BufReader};
+    let fail =
+        |e: std::io::Error| Refused::new(format!("hands-runner: socket: {e}"), "report this");
+    let reader = socket.try_clone().map_err(fail)?;
+    plan.push('\n');
+    let notifier = notifier.clone();
+    std::thread::spawn(move || {
+        // Not on the main thread: a helper that never came up does not read, and a long plan
+        // would block. Its end is then seen as an exit.
+        let _ = (&reader).write_all(plan.as_bytes());
+        let mut line = String::new();
+        let _ = BufReader::new(reader).read_line(&mut line);
+        // No report, or half of one, is told too: nobody need wait for it any longer.
+        notifier.send(Event::Inner(serde_json::from_str(&line).ok()));
+    });
+    Ok(socket)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn talk_to_inner(socket: UnixStream, _: String, _: &Notifier) -> Result<UnixStream, Refused> {
+    Ok(socket)
+}

@@ -1,0 +1,226 @@
+//! What every call goes through: a place, the trail, the work, the trail again.
+
+use crate::front::Flight;
+use crate::limits;
+use crate::outcome::{Code, Outcome};
+use crate::session::Session;
+use crate::tools::{Tool, bash};
+use hands_activity::{Event, Record};
+use hands_policy::redact::Redactor;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// Tells the client how far a call has come: bytes so far, and the last line.
+pub type ProgressSink = Box<dyn Fn(u64, &str) + Send + Sync>;
+
+/// One call of a tool.
+pub struct Call {
+    /// The session it belongs to.
+    pub session: Arc<Session>,
+    /// Its name in the trail.
+    pub turn_id: String,
+    /// When its line was read.
+    pub arrived: Instant,
+    /// Fires when the client gives it up or is gone.
+    pub cancel: CancellationToken,
+    /// Where progress goes, if the client wants any.
+    pub progress: Option<ProgressSink>,
+}
+
+/// A call's result, with what the trail and the client are told of it.
+pub struct Answered {
+    /// What it came to.
+    pub outcome: Outcome,
+    /// Its name in the trail.
+    pub turn_id: String,
+    /// Wall time from its arrival, milliseconds.
+    pub duration_ms: u64,
+}
+
+impl Call {
+    /// A call as it arrives.
+    pub fn new(session: Arc<Session>, flight: &Flight, progress: Option<ProgressSink>) -> Self {
+        Self {
+            session,
+            turn_id: format!("t-{}", uuid::Uuid::now_v7().simple()),
+            arrived: flight.arrived,
+            cancel: flight.cancel.clone(),
+            progress,
+        }
+    }
+
+    /// Passes progress on.
+    pub fn report_progress(&self, bytes: u64, line: &str) {
+        if let Some(progress) = &self.progress {
+            progress(bytes, line);
+        }
+    }
+
+    fn duration_ms(&self) -> u64 {
+        u64::try_from(self.arrived.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Serves one call from its first record to its last.
+pub async fn serve(call: Call, tool: Tool, args: Map<String, Value>) -> Answered {
+    let call = Arc::new(call);
+    let outcome = match tool.is_command() {
+        true => serve_command(&call, tool, args).await,
+        false => serve_file_call(&call, tool, args).await,
+    };
+    Answered {
+        turn_id: call.turn_id.clone(),
+        duration_ms: call.duration_ms(),
+        outcome,
+    }
+}
+
+/// Waits for a place; `None` when the call was given up first.
+async fn place(call: &Call, slots: &Arc<Semaphore>) -> Option<tokio::sync::OwnedSemaphorePermit> {
+    tokio::select! {
+        biased;
+        () = call.cancel.cancelled() => None,
+        permit = Arc::clone(slots).acquire_owned() => permit.ok(),
+    }
+}
+
+fn given_up() -> Outcome {
+    Outcome::fail(
+        Code::Cancelled,
+        "the call was cancelled before it began; nothing was done",
+    )
+}
+
+async fn serve_command(call: &Arc<Call>, tool: Tool, args: Map<String, Value>) -> Outcome {
+    let slot = place(call, &call.session.command_slots).await;
+    let (recorder, shown) = (Arc::clone(call), args.clone());
+    if let Err(outcome) = blocking(move || begin(&recorder, tool, &shown)).await {
+        return outcome;
+    }
+    let outcome = match slot {
+        None => given_up(),
+        Some(_held) => {
+            let call = Arc::clone(call);
+            let work = tokio::spawn(async move { bash::run(&call, args).await });
+            work.await.unwrap_or_else(|e| broken(&e))
+        }
+    };
+    let recorder = Arc::clone(call);
+    let finished = blocking(move || Ok(end(&recorder, tool, outcome))).await;
+    finished.unwrap_or_else(|outcome| outcome)
+}
+
+async fn serve_file_call(call: &Arc<Call>, tool: Tool, args: Map<String, Value>) -> Outcome {
+    let slot = place(call, &call.session.file_slots).await;
+    let call = Arc::clone(call);
+    let served = blocking(move || {
+        begin(&call, tool, &args)?;
+        let work = std::panic::AssertUnwindSafe(|| match slot {
+            None => given_up(),
+            Some(_held) => tool.run_blocking(&call, args),
+        });
+        let outcome = std::panic::catch_unwind(work).unwrap_or_else(|_| panicked());
+        Ok(end(&call, tool, outcome))
+    });
+    served.await.unwrap_or_else(|outcome| outcome)
+}
+
+/// Runs blocking work off the async threads.
+async fn blocking(
+    work: impl FnOnce() -> Result<Outcome, Outcome> + Send + 'static,
+) -> Result<Outcome, Outcome> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|e| Err(broken(&e)))
+}
+
+fn broken(error: &tokio::task::JoinError) -> Outcome {
+    match error.is_panic() {
+        true => panicked(),
+        false => Outcome::fail(Code::Internal, "the server is stopping"),
+    }
+}
+
+fn panicked() -> Outcome {
+    Outcome::fail(
+        Code::Internal,
+        "the server failed at this call and goes on; nothing is known of its effect",
+    )
+    .hint("The fault is in logs/server_faults.log. Check what was done before repeating it.")
+}
+
+/// The first record. Without it the call is not made: every call leaves a trail.
+fn begin(call: &Call, tool: Tool, args: &Map<String, Value>) -> Result<Outcome, Outcome> {
+    let args = Value::Object(args.clone());
+    let redacted = Redactor::shared().value(&args);
+    let mut shown = redacted.to_string();
+    if shown.len() > limits::STDERR_ARGS_BYTES {
+        let cut = hands_text::lines::truncate_at_char(&shown, limits::STDERR_ARGS_BYTES);
+        shown = format!("{cut}…");
+    }
+    let live = &call.session.live;
+    live.line(&format!("call   {} {} {shown}", call.turn_id, tool.name()));
+    let record = Record {
+        tool: Some(tool.name().into()),
+        args: Some(args),
+        ..Record::new(Event::Call, &call.turn_id)
+    };
+    match call.session.trail.append(record) {
+        Ok(_) => Ok(Outcome::ok("")),
+        Err(e) => {
+            live.line(&format!(
+                "FAULT  {} the trail cannot be written: {e}",
+                call.turn_id
+            ));
+            Err(
+                Outcome::fail(Code::Internal, format!("the trail cannot be written: {e}"))
+                    .hint("Nothing was done. Your user has to mend it: handsctl doctor."),
+            )
+        }
+    }
+}
+
+/// The last record.
+fn end(call: &Call, tool: Tool, outcome: Outcome) -> Outcome {
+    let duration_ms = call.duration_ms();
+    let bytes_out = outcome.shown().len() as u64;
+    let code = outcome.code.as_str();
+    let status = match outcome.code {
+        Code::Ok => "ok",
+        code if code.is_denial() => "refused",
+        _ => "failed",
+    };
+    call.session.live.line(&format!(
+        "result {} {} {status} {code} {duration_ms} ms {bytes_out} bytes",
+        call.turn_id,
+        tool.name()
+    ));
+    let record = Record {
+        tool: Some(tool.name().into()),
+        status: Some(status.into()),
+        code: Some(code.into()),
+        message: outcome.message.clone(),
+        duration_ms: Some(duration_ms),
+        bytes_out: Some(bytes_out),
+        truncated: outcome.truncated.then_some(true),
+        recovery: outcome.recovery.clone(),
+        ..Record::new(
+            match outcome.code.is_denial() {
+                true => Event::Denied,
+                false => Event::Result,
+            },
+            &call.turn_id,
+        )
+    };
+    if let Err(e) = call.session.trail.append(record) {
+        // The work is done and its answer is owed; that the trail lacks it is said where it can be.
+        let live = &call.session.live;
+        live.line(&format!(
+            "FAULT  {} the trail cannot be written: {e}",
+            call.turn_id
+        ));
+    }
+    outcome
+}

@@ -1,0 +1,115 @@
+//! From the policy to a confined child: what the sandbox is told, and whether it works here.
+
+mod environment;
+mod hidden;
+mod runner;
+
+pub use runner::{Finished, Order, RunError, run};
+
+use hands_config::{Config, Home, Mode};
+use hands_sandbox::canary::{Report, State};
+use hands_sandbox::{Network, Plan};
+use std::path::{Path, PathBuf};
+use tokio::sync::OnceCell;
+
+/// How this session's commands are confined.
+pub struct Confinement {
+    workspaces: Vec<PathBuf>,
+    extra_write: Vec<PathBuf>,
+    extra_protected: Vec<PathBuf>,
+    mode: Mode,
+    pass: Vec<String>,
+    user_home: PathBuf,
+    hands_home: PathBuf,
+    scratch: PathBuf,
+    tmp: PathBuf,
+    canary: OnceCell<Report>,
+}
+
+impl Confinement {
+    /// Takes from the settings what concerns commands.
+    pub fn new(home: &Home, config: &Config, user_home: &Path, tmp: PathBuf) -> Self {
+        Self {
+            workspaces: config.workspaces.clone(),
+            extra_write: config.write.extra.clone(),
+            extra_protected: config.protect.paths.clone(),
+            mode: config.sandbox.mode,
+            pass: config.env.pass.clone(),
+            user_home: user_home.to_path_buf(),
+            hands_home: home.root().to_path_buf(),
+            scratch: home.scratch_dir(),
+            tmp,
+            canary: OnceCell::new(),
+        }
+    }
+
+    /// What the sandbox was seen to stop on this machine; tried once per process.
+    pub async fn report(&self) -> &Report {
+        self.canary
+            .get_or_init(|| runner::canary(&self.scratch))
+            .await
+    }
+
+    /// Whether commands may run.
+    ///
+    /// # Errors
+    /// Why not, and what mends it: without a whole sandbox nothing runs.
+    pub async fn ready(&self) -> Result<(), (String, String)> {
+        let report = self.report().await;
+        if report.state == State::Full {
+            return Ok(());
+        }
+        let reason = report.reason.clone().unwrap_or_default();
+        let hint = report.hint.clone().unwrap_or_default();
+        Err((
+            format!("no sandbox: {reason}; commands are refused without one"),
+            hint,
+        ))
+    }
+
+    /// The confined child for `argv`.
+    ///
+    /// # Errors
+    /// When a folder of the private tmp cannot be made.
+    pub fn plan(
+        &self,
+        argv: Vec<String>,
+        cwd: PathBuf,
+        env: &[(String, String)],
+        network: bool,
+    ) -> std::io::Result<Plan> {
+        let mut plan = Plan {
+            argv,
+            cwd,
+            env: Vec::new(),
+            workspaces: real(&self.workspaces),
+            extra_write: real(&self.extra_write),
+            tmp: self.tmp.clone(),
+            masks: hidden::masks(&self.user_home, &self.hands_home, &self.extra_protected),
+            sealed: Vec::new(),
+            mode: match self.mode {
+                Mode::Default => hands_sandbox::Mode::Default,
+                Mode::Strict => hands_sandbox::Mode::Strict,
+                Mode::ReadOnly => hands_sandbox::Mode::ReadOnly,
+            },
+            network: match network {
+                true => Network::On,
+                false => Network::Off,
+            },
+        };
+        let roots: Vec<&PathBuf> = plan.workspaces.iter().chain(&plan.extra_write).collect();
+        plan.sealed = hidden::sealed(&roots, &plan.cwd);
+        let tmpdir = plan.tmpdir_inside()?;
+        plan.env = environment::of_child(&self.user_home, &tmpdir, &self.pass, env);
+        Ok(plan)
+    }
+}
+
+/// The folders that are there, by their real paths. One that is missing (an unplugged disk) is
+/// left out; it serves again when it appears.
+fn real(folders: &[PathBuf]) -> Vec<PathBuf> {
+    folders
+        .iter()
+        .filter_map(|f| f.canonicalize().ok())
+        .collect()
+}

@@ -1,0 +1,172 @@
+//! Where a change goes: resolved, judged, gated, and set aside where the file itself must stay.
+
+use super::gate;
+use crate::limits;
+use crate::outcome::{Code, Outcome};
+use crate::session::Session;
+use hands_policy::paths::{Kind, Target, WritePlace};
+use hands_policy::permission::Use;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+/// A place that may be written.
+#[derive(Debug)]
+pub struct Writable {
+    /// The file to write; for a working copy, the copy.
+    pub target: Target,
+    /// The existing file whose content the change starts from.
+    pub source: Option<Target>,
+    /// Where the change was asked for, when it goes elsewhere.
+    pub redirected_from: Option<PathBuf>,
+    /// The folder whose permission a change of the existing file needs.
+    gated: Option<PathBuf>,
+}
+
+impl Writable {
+    /// Resolves and judges `path`.
+    ///
+    /// # Errors
+    /// The policy's refusal.
+    pub fn find(session: &Session, path: &str) -> Result<Self, Outcome> {
+        if session.config.sandbox.mode == hands_config::Mode::ReadOnly {
+            return Err(Outcome::fail(
+                Code::ProtectedPath,
+                "this server is in read-only mode (`sandbox.mode`): nothing is written",
+            ));
+        }
+        let resolved = session.policy.resolve(path, None)?;
+        let place = session.policy.check_write(&resolved)?;
+        let target = resolved.write_side();
+        if target.kind().is_some_and(|kind| kind != Kind::File) {
+            return Err(Outcome::fail(
+                Code::Unsupported,
+                format!("{} is not a regular file", target.path().display()),
+            ));
+        }
+        let source = target.exists().then(|| target.clone());
+        match place {
+            WritePlace::OutsideExisting => Self::beside(session, target),
+            WritePlace::Workspace { folder, .. } => Ok(Self::gated(target, source, folder)),
+            WritePlace::Extra { root } => Ok(Self::gated(target, source, root)),
+            WritePlace::Tmp => Ok(Self {
+                target,
+                source,
+                redirected_from: None,
+                gated: None,
+            }),
+        }
+    }
+
+    fn gated(target: Target, source: Option<Target>, folder: PathBuf) -> Self {
+        Self {
+            gated: source.is_some().then_some(folder),
+            target,
+            source,
+            redirected_from: None,
+        }
+    }
+
+    /// H19: an existing file outside every workspace stays as it is; the change goes to a new file
+    /// beside it.
+    fn beside(session: &Session, original: Target) -> Result<Self, Outcome> {
+        let path = original.path().to_path_buf();
+        for n in 1..=limits::WORKING_COPIES {
+            let copy = original.sibling(&working_copy_name(&path, n))?;
+            if copy.exists() {
+                continue;
+            }
+            session.policy.check_working_copy(&copy)?;
+            return Ok(Self {
+                target: copy,
+                source: Some(original),
+                redirected_from: Some(path),
+                gated: None,
+            });
+        }
+        Err(Outcome::fail(
+            Code::Conflict,
+            format!("{} has too many working copies", path.display()),
+        )
+        .hint("Ask your user to move some of them away."))
+    }
+
+    /// Passes the permission gate, where the change needs it.
+    ///
+    /// # Errors
+    /// `permission_required`.
+    pub fn pass_gate(
+        &self,
+        session: &Session,
+        turn_id: &str,
+        tool: &str,
+        nonce: Option<&str>,
+    ) -> Result<(), Outcome> {
+        match &self.gated {
+            None => Ok(()),
+            Some(folder) => gate::pass(session, turn_id, tool, folder, nonce),
+        }
+    }
+
+    /// The folder whose permission is needed, if one is.
+    pub fn gated_folder(&self) -> Option<&Path> {
+        self.gated.as_deref()
+    }
+
+    /// Whether no consent is needed any more.
+    pub fn is_open(&self, session: &Session) -> bool {
+        let grants = session
+            .grants
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let open = |folder| grants.is_open(folder, Use::Write);
+        self.gated.as_deref().is_none_or(open)
+    }
+
+    /// Whether an existing file is changed in place.
+    pub fn replaces(&self) -> bool {
+        self.source.is_some() && self.redirected_from.is_none()
+    }
+
+    /// The existing file, or the one to be made.
+    pub fn source_path(&self) -> &Path {
+        self.source.as_ref().unwrap_or(&self.target).path()
+    }
+
+    /// The files that must not be changed by another call meanwhile.
+    pub fn lock_names(&self) -> Vec<PathBuf> {
+        let mut names = vec![self.target.path().to_path_buf()];
+        names.extend(self.redirected_from.clone());
+        names
+    }
+}
+
+/// `report.md` → `report.edited.md`, then `report.edited-2.md`.
+fn working_copy_name(original: &Path, n: u32) -> OsString {
+    let mark = match n {
+        1 => ".edited".to_string(),
+        n => format!(".edited-{n}"),
+    };
+    let mut name = OsString::from(original.file_stem().unwrap_or_default());
+    name.push(mark);
+    if let Some(extension) = original.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn working_copies_keep_the_extension() {
+        let name = |path: &str, n| working_copy_name(Path::new(path), n).into_string().unwrap();
+        assert_eq!(name("/x/report.md", 1), "report.edited.md");
+        assert_eq!(name("/x/report.md", 2), "report.edited-2.md");
+        assert_eq!(name("/x/a.tar.gz", 1), "a.tar.edited.gz");
+        assert_eq!(name("/x/Makefile", 1), "Makefile.edited");
+        assert_eq!(name("/x/.profile", 1), ".profile.edited");
+    }
+}

@@ -1,0 +1,55 @@
+//! Every limit and default of the server that is not a setting, in one place. Settings (and their
+//! defaults) stand in `hands_config`.
+
+use std::time::Duration;
+
+/// Requests one connection may have at work; when there are more, its input waits.
+pub const FLIGHTS: usize = 1024;
+/// Lines that wait between the reading thread and the protocol.
+pub const INPUT_QUEUE: usize = 64;
+/// Answers that wait for the writing thread.
+pub const OUTPUT_QUEUE: usize = 64;
+/// Bytes read from the client at once.
+pub const READ_BYTES: usize = 64 * 1024;
+/// After the end of input: time for calls at work to finish by themselves, so that
+/// `printf … | hands-mcp` gets its answers.
+pub const EOF_PATIENCE: Duration = Duration::from_millis(350);
+/// After the end of input: time by which cancelled calls must have answered.
+pub const EOF_DEADLINE: Duration = Duration::from_millis(800);
+/// Time for the last answers to be written before the process ends.
+pub const FLUSH: Duration = Duration::from_millis(150);
+/// Time between SIGTERM and SIGKILL for a command whose client is gone.
+pub const CLIENT_GONE_GRACE: Duration = Duration::from_millis(200);
+/// Time on top of a command's own limits after which its runner is given up.
+pub const RUNNER_SLACK: Duration = Duration::from_secs(5);
+/// Longest line that a runner may answer, bytes.
+pub const RUNNER_LINE_BYTES: usize = 32 * 1024 * 1024;
+/// Lines that wait for a slow standard error; more are counted and dropped.
+pub const STDERR_QUEUE: usize = 1024;
+/// Longest excerpt of arguments in a line on standard error, bytes.
+pub const STDERR_ARGS_BYTES: usize = 400;
+/// Files whose analysis (hash, line count, encoding) is remembered.
+pub const ANALYSIS_CACHE: usize = 64;
+/// A file changed more recently than this may change again without its times showing it; its
+/// analysis is not remembered.
+pub const ANALYSIS_SETTLED: Duration = Duration::from_secs(2);
+/// Largest file that is hashed and counted, bytes.
+pub const WHOLE_FILE_BYTES: u64 = 64 * 1024 * 1024;
+/// Lines of a text that `read_file` shows when no `limit` is given.
+pub const READ_LINES: u64 = 2000;
+/// Longest line that `read_file` shows, bytes; the rest is cut with a marker.
+pub const READ_LINE_BYTES: usize = 4000;
+/// Entries of a folder that `read_file` lists.
+pub const FOLDER_ENTRIES: usize = 2000;
+/// Bytes looked at to tell text from other kinds.
+pub const SNIFF_BYTES: usize = 8192;
+/// Unchanged lines around each change in a diff.
+pub const DIFF_CONTEXT: usize = 3;
+/// Longest diff in a result, bytes.
+pub const DIFF_BYTES: usize = 64 * 1024;
+/// Edits one call may hold.
+pub const EDITS: usize = 1000;
+/// Files one `edit` call may change.
+pub const EDIT_FILES: usize = 100;
+/// Working copies beside one file before their names run out.
+pub const WORKING_COPIES: u32 = 1000;

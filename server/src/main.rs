@@ -1,0 +1,34 @@
+//! `hands-mcp`: the MCP server over standard input and output.
+
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The Hands MCP server. Speaks MCP over standard input and output; clients start it.
+#[derive(Debug, Parser)]
+#[command(name = "hands-mcp", version)]
+struct Arguments {
+    /// Home folder, instead of HANDS_HOME or the platform's place.
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// Be the server itself even when a daemon runs.
+    #[arg(long)]
+    standalone: bool,
+}
+
+/// A configuration that cannot be used (`EX_CONFIG`).
+const BAD_CONFIGURATION: u8 = 78;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match hands_server::serve::stdio(arguments.home.as_deref()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hands-mcp: {error:#}");
+            match error.downcast_ref::<hands_config::ConfigError>() {
+                Some(_) => ExitCode::from(BAD_CONFIGURATION),
+                None => ExitCode::FAILURE,
+            }
+        }
+    }
+}

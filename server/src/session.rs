@@ -1,0 +1,184 @@
+//! One client's session: its grants, its private tmp, its part of the trail.
+
+use crate::confinement::Confinement;
+use crate::files::analysis::Analyses;
+use crate::files::locks::Locks;
+use crate::live::Live;
+use anyhow::Context;
+use hands_activity::{Folders, Recovery, RecoveryLimits, SessionTrail, Trail, TrailLimits};
+use hands_config::{Config, Home};
+use hands_policy::paths::{PathPolicy, Settings};
+use hands_policy::permission::{GrantLimits, Grants, NonceRegistry};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// What all tools need. Shared behind an `Arc`.
+pub struct Session {
+    /// Its name in the trail.
+    pub id: String,
+    /// The settings in force.
+    pub config: Config,
+    /// Which paths may be read and written.
+    pub policy: Arc<PathPolicy>,
+    /// What the person has allowed.
+    pub grants: Mutex<Grants>,
+    /// Where each call leaves its records.
+    pub trail: SessionTrail,
+    /// Where replaced contents and long outputs are kept.
+    pub recovery: Recovery,
+    /// How commands are confined.
+    pub confinement: Confinement,
+    /// The live view.
+    pub live: Live,
+    /// One call at a time per file.
+    pub locks: Locks,
+    /// What is known of files read before.
+    pub analyses: Analyses,
+    /// Places for commands.
+    pub command_slots: Arc<Semaphore>,
+    /// Places for calls that only touch files: a command that runs long must not hold them up.
+    pub file_slots: Arc<Semaphore>,
+    scratch: Scratch,
+}
+
+impl Session {
+    /// Opens a session in this home.
+    ///
+    /// # Errors
+    /// When a folder of the home cannot be used; the message says which.
+    pub fn open(home: &Home, config: Config, user_home: PathBuf) -> anyhow::Result<Arc<Self>> {
+        let id = format!("s-{}", uuid::Uuid::now_v7().simple());
+        let folders = folders(home);
+        let limits = TrailLimits {
+            max_bytes: config.trail.max_bytes,
+            keep: u32::try_from(config.trail.keep).unwrap_or(u32::MAX),
+        };
+        let trail = Trail::open(&folders, limits).context("opening the trail")?;
+        let recovery_limits = RecoveryLimits {
+            max_file_bytes: config.limits.recovery_file_bytes,
+            ..RecoveryLimits::default()
+        };
+        let recovery = Recovery::open(&folders.recovery, recovery_limits)
+            .context("opening the recovery folder")?;
+        let scratch = Scratch::make(&home.scratch_dir(), &id)?;
+        let policy = Arc::new(PathPolicy::new(Settings {
+            user_home: user_home.clone(),
+            hands_home: home.root().to_path_buf(),
+            workspaces: config.workspaces.clone(),
+            extra_write: config.write.extra.clone(),
+            extra_protected: config.protect.paths.clone(),
+            protect_env_files: config.protect.env_files,
+            session_tmp: Some(scratch.tmp()),
+        }));
+        let grant_limits = GrantLimits {
+            nonce_ttl: Duration::from_secs(config.permissions.nonce_ttl_s),
+            grant_ttl: Duration::from_secs(config.permissions.grant_ttl_s),
+        };
+        let places = usize::try_from(config.limits.concurrency).unwrap_or(Semaphore::MAX_PERMITS);
+        let places = places.min(Semaphore::MAX_PERMITS);
+        Ok(Arc::new(Self {
+            confinement: Confinement::new(home, &config, &user_home, scratch.tmp()),
+            grants: Mutex::new(Grants::new(&id, grant_limits, NonceRegistry::new())),
+            trail: trail.session(&id),
+            live: Live::start(),
+            locks: Locks::default(),
+            analyses: Analyses::default(),
+            command_slots: Arc::new(Semaphore::new(places)),
+            file_slots: Arc::new(Semaphore::new(places)),
+            id,
+            config,
+            policy,
+            recovery,
+            scratch,
+        }))
+    }
+
+    /// A file of the session's own, out of every child's reach, for the whole of a long output.
+    pub fn spill_path(&self, turn_id: &str) -> PathBuf {
+        self.scratch.folder.join(format!("output-{turn_id}"))
+    }
+
+    /// Ends the session: its private tmp goes.
+    pub fn close(&self) {
+        self.scratch.remove();
+    }
+}
+
+/// Where the trail of this home lies.
+pub fn folders(home: &Home) -> Folders {
+    Folders {
+        logs: home.logs_dir(),
+        trail: home.trail_dir(),
+        recovery: home.recovery_dir(),
+    }
+}
+
+/// A session's folder below `work/scratch`, locked for as long as its process lives, so that a
+/// later start can tell the leavings of a killed one from a living neighbour's.
+struct Scratch {
+    folder: PathBuf,
+    _lock: File,
+}
+
+const LOCK: &str = "lock";
+
+impl Scratch {
+    fn make(parent: &Path, id: &str) -> anyhow::Result<Self> {
+        let folder = parent.join(id);
+        let tmp = folder.join("tmp");
+        std::fs::create_dir_all(&tmp)
+            .with_context(|| format!("making the session's folder {}", tmp.display()))?;
+        let lock = File::create(folder.join(LOCK))
+            .with_context(|| format!("making the lock in {}", folder.display()))?;
+        lock.lock()
+            .with_context(|| format!("locking {}", folder.display()))?;
+        Ok(Self {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    fn tmp(&self) -> PathBuf {
+        self.folder.join("tmp")
+    }
+
+    fn remove(&self) {
+        // What cannot be removed now is swept at a later start.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Removes the folders of sessions whose process is gone.
+pub fn sweep_scratch(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let folder = entry.path();
+        let lock = File::open(folder.join(LOCK));
+        let abandoned = lock.is_ok_and(|lock| lock.try_lock().is_ok());
+        if abandoned {
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_abandoned_scratch_folders_are_swept() {
+        let parent = tempfile::tempdir().unwrap();
+        let living = Scratch::make(parent.path(), "living").unwrap();
+        let dead = Scratch::make(parent.path(), "dead").unwrap();
+        std::fs::write(dead.tmp().join("file"), "x").unwrap();
+        let dead_folder = dead.folder.clone();
+        drop(dead);
+        std::fs::create_dir(parent.path().join("stranger")).unwrap();
+        sweep_scratch(parent.path());
+        assert!(living.tmp().is_dir());
+        assert!(!dead_folder.exists());
+        assert!(parent.path().join("stranger").is_dir());
+    }
+}

@@ -1,0 +1,306 @@
+//! `read_file`: the text of a file, or the entries of a folder.
+
+#[path = "read/folder.rs"]
+mod folder;
+#[path = "read/large.rs"]
+mod large;
+#[path = "read/page.rs"]
+mod page;
+
+use super::{input, output};
+use crate::args::Args;
+use crate::calls::Call;
+use crate::files::analysis::Analysis;
+use crate::files::existing::State;
+use crate::files::sha256;
+use crate::limits;
+use crate::outcome::{Code, Outcome, system};
+use crate::session::Session;
+use file_format::FileFormat;
+use hands_policy::paths::{Kind, Target};
+use hands_text::encoding::{self, Detected};
+use page::Page;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+
+const KNOWN: &[&str] = &[
+    "path",
+    "offset",
+    "limit",
+    "pages",
+    "sheet",
+    "range",
+    "as",
+    "encoding",
+    "line_numbers",
+    "max_dim",
+];
+/// Parameters for kinds of files that this version does not read.
+const LATER: &[&str] = &["pages", "sheet", "range", "max_dim"];
+
+pub(super) fn description(session: &Session) -> String {
+    format!(
+        "Reads a text file of any encoding, or lists a folder. Text comes in pages of at most {} \
+         lines and {} bytes; go on with `offset`. Other kinds of files (documents, images, media) \
+         answer `unsupported` with what they are. System files, credentials and keys are refused.",
+        limits::READ_LINES,
+        session.config.limits.read_bytes
+    )
+}
+
+pub(super) fn input_schema() -> Map<String, Value> {
+    input(
+        json!({
+            "path": {"type": "string", "description": "File or folder; ~ works; relative paths start at the first workspace."},
+            "offset": {"type": ["integer", "null"], "description": "First line, from 1; negative counts from the end."},
+            "limit": {"type": ["integer", "null"], "minimum": 1, "description": "Number of lines."},
+            "pages": {"type": ["string", "null"], "description": "For PDF and slides; not in this version."},
+            "sheet": {"type": ["string", "null"], "description": "For spreadsheets; not in this version."},
+            "range": {"type": ["string", "null"], "description": "For spreadsheets; not in this version."},
+            "as": {"type": ["string", "null"], "enum": ["auto", "text", "image", "metadata", "hex", null], "description": "How to read it; image and hex are not in this version."},
+            "encoding": {"type": ["string", "null"], "description": "Of the text; default: detected."},
+            "line_numbers": {"type": ["boolean", "null"], "description": "Number the lines; default false."},
+            "max_dim": {"type": ["integer", "null"], "description": "For images; not in this version."},
+        }),
+        &["path"],
+    )
+}
+
+pub(super) fn output_schema() -> Map<String, Value> {
+    output(json!({
+        "path": {"type": "string"},
+        "kind": {"type": "string"},
+        "mime": {"type": "string"},
+        "size": {"type": "integer"},
+        "text": {"type": "string"},
+        "encoding": {"type": "string"},
+        "eol": {"type": "string"},
+        "total_lines": {"type": "integer"},
+        "start_line": {"type": "integer"},
+        "end_line": {"type": "integer"},
+        "sha256": {"type": "string"},
+        "entries": {"type": "array", "items": {"type": "object"}},
+    }))
+}
+
+/// What the planner asked for.
+struct Wish {
+    path: String,
+    offset: Option<i64>,
+    limit: u64,
+    how: &'static str,
+    encoding: Option<String>,
+    line_numbers: bool,
+}
+
+impl Wish {
+    fn read(args: Map<String, Value>) -> Result<Self, Outcome> {
+        let args = Args::new(args, "", KNOWN, &[])?;
+        if let Some(later) = LATER.iter().find(|name| args.has(name)) {
+            return Err(Outcome::fail(
+                Code::Unsupported,
+                format!("`{later}` is for kinds of files that this version does not read"),
+            ));
+        }
+        let how = args.word("as", &["auto", "text", "image", "metadata", "hex"])?;
+        let limit = args.whole("limit", 1..=i64::MAX)?;
+        Ok(Self {
+            path: args.required("path")?.to_string(),
+            offset: args.whole("offset", i64::MIN..=i64::MAX)?,
+            limit: limit
+                .and_then(|n| u64::try_from(n).ok())
+                .unwrap_or(limits::READ_LINES),
+            how: how.unwrap_or("auto"),
+            encoding: args.string("encoding")?.map(str::to_string),
+            line_numbers: args.flag("line_numbers")?,
+        })
+    }
+}
+
+pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outcome> {
+    let session = &call.session;
+    let wish = Wish::read(args)?;
+    let target = session.policy.resolve(&wish.path, None)?;
+    session.policy.check_read(&target)?;
+    check_recovery(session, &target)?;
+    if matches!(wish.how, "image" | "hex") {
+        return Err(Outcome::fail(
+            Code::Unsupported,
+            format!("`as: {}` is not in this version", wish.how),
+        ));
+    }
+    match target.kind() {
+        Some(Kind::Dir) => folder::list(&target),
+        _ => read(session, &wish, &target),
+    }
+}
+
+/// A recovery file is protected as the file it came from.
+fn check_recovery(session: &Session, target: &Target) -> Result<(), Outcome> {
+    if !target.path().starts_with(session.recovery.folder()) || target.kind() == Some(Kind::Dir) {
+        return Ok(());
+    }
+    match session.recovery.origin_of(target.path()) {
+        Some(None) => Ok(()),
+        Some(Some(origin)) => Ok(session.policy.check_origin(&origin)?),
+        None => Err(Outcome::fail(
+            Code::ProtectedPath,
+            format!("{} is no recovery file", target.path().display()),
+        )),
+    }
+}
+
+fn read(session: &Session, wish: &Wish, target: &Target) -> Result<Outcome, Outcome> {
+    let file = target.open_read()?;
+    let failed = |e| system(format!("reading {}", target.path().display()), &e);
+    let size = file.metadata().map_err(failed)?.size();
+    let mut head = vec![0; limits::SNIFF_BYTES];
+    let got = file.read_at(&mut head, 0).map_err(failed)?;
+    head.truncate(got);
+    let binary = wish.encoding.is_none() && encoding::is_binary(&head);
+    if binary || wish.how == "metadata" {
+        return what_it_is(wish, target, size, &head, binary);
+    }
+    if size > limits::WHOLE_FILE_BYTES {
+        return large::read(session, wish, target, &file, size);
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+    let mut limited = (&file).take(limits::WHOLE_FILE_BYTES + 1);
+    limited.read_to_end(&mut bytes).map_err(failed)?;
+    let detected = detect(&bytes, wish)?;
+    let text = decode(&bytes, &detected);
+    let page = Page::of(
+        &text.text,
+        wish.offset,
+        wish.limit,
+        session.config.limits.read_bytes,
+    );
+    let analysis = analyse(session, &file, &bytes, &text.text, &detected);
+    let name = detected.name();
+    Ok(page
+        .outcome(wish.line_numbers, text.lossy.then_some(name.as_str()))
+        .field("path", target.path().to_string_lossy())
+        .field("kind", "text")
+        .field("mime", "text/plain")
+        .field("size", bytes.len())
+        .field("encoding", name)
+        .field("eol", analysis.eol.as_str())
+        .field("sha256", analysis.sha256.clone()))
+}
+
+fn detect(bytes: &[u8], wish: &Wish) -> Result<Detected, Outcome> {
+    encoding::detect(bytes, wish.encoding.as_deref())
+        .map_err(|e| Outcome::validation(format!("`encoding`: {e}")))
+}
+
+/// A file's text, borrowed where it is UTF-8 already.
+struct Text<'a> {
+    text: Cow<'a, str>,
+    lossy: bool,
+}
+
+fn decode<'a>(bytes: &'a [u8], detected: &Detected) -> Text<'a> {
+    if detected.encoding == encoding::Encoding::Utf8 {
+        if let Ok(text) = std::str::from_utf8(&bytes[detected.bom_len()..]) {
+            return Text {
+                text: Cow::Borrowed(text),
+                lossy: false,
+            };
+        }
+    }
+    let decoded = encoding::decode(bytes, detected);
+    Text {
+        text: Cow::Owned(decoded.text),
+        lossy: decoded.lossy,
+    }
+}
+
+/// Hash and line ends, from memory where the file was read in this very state before.
+fn analyse(
+    session: &Session,
+    file: &File,
+    bytes: &[u8],
+    text: &str,
+    detected: &Detected,
+) -> Arc<Analysis> {
+    let key = file.metadata().ok().map(|metadata| {
+        let state = State::of(&metadata);
+        (
+            state,
+            metadata.ctime(),
+            metadata.ctime_nsec(),
+            detected.name(),
+        )
+    });
+    if let Some(known) = key.as_ref().and_then(|key| session.analyses.get(key)) {
+        return known;
+    }
+    let analysis = Arc::new(Analysis {
+        sha256: sha256(bytes),
+        eol: hands_text::lines::eol(text),
+    });
+    if let Some(key) = key.filter(|key| key.0.size == bytes.len() as u64) {
+        session.analyses.put(key, Arc::clone(&analysis));
+    }
+    analysis
+}
+
+/// For files that are no text, or of which only that was asked.
+fn what_it_is(
+    wish: &Wish,
+    target: &Target,
+    size: u64,
+    head: &[u8],
+    binary: bool,
+) -> Result<Outcome, Outcome> {
+    let format = FileFormat::from_bytes(head);
+    let (kind, mime) = match binary {
+        true => (format.kind().to_string_lower(), format.media_type()),
+        false => ("text".to_string(), "text/plain"),
+    };
+    let path = target.path().display();
+    let facts = format!("{path}: {kind}, {mime}, {size} bytes");
+    let outcome = match (binary, wish.how) {
+        (_, "metadata") => Outcome::ok(facts),
+        _ => Outcome::fail(
+            Code::Unsupported,
+            format!("{facts}; this version reads text and folders"),
+        )
+        .hint("Use bash with a program that reads this kind of file."),
+    };
+    let outcome = outcome
+        .field("path", target.path().to_string_lossy())
+        .field("kind", kind)
+        .field("mime", mime)
+        .field("size", size);
+    match outcome.code {
+        Code::Ok => Ok(outcome),
+        _ => Err(outcome),
+    }
+}
+
+/// The kind of a format in the contract's words.
+trait KindName {
+    fn to_string_lower(&self) -> String;
+}
+
+impl KindName for file_format::Kind {
+    fn to_string_lower(&self) -> String {
+        use file_format::Kind as K;
+        match self {
+            K::Image => "image",
+            K::Audio => "audio",
+            K::Video => "video",
+            K::Document | K::Presentation | K::Spreadsheet | K::Ebook => "document",
+            K::Archive | K::Compressed | K::Package => "archive",
+            K::Executable => "executable",
+            K::Database => "database",
+            _ => "binary",
+        }
+        .into()
+    }
+}
