@@ -12,6 +12,9 @@ pub struct Launch {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
+    /// The environment that the sandbox program itself is started with. Nothing in it may come
+    /// from the planner where that program runs unconfined.
+    pub env: Vec<(String, String)>,
     /// The first line for the helper inside the sandbox, where the platform has one; it then
     /// reports how the command ended on the same socket.
     pub inner: Option<String>,

@@ -154,7 +154,8 @@ fn panicked() -> Outcome {
 /// The first record. Without it the call is not made: every call leaves a trail.
 fn begin(call: &Call, tool: Tool, args: &Map<String, Value>) -> Result<Outcome, Outcome> {
     let args = Value::Object(args.clone());
-    let redacted = Redactor::shared().value(&args);
+    let mut left = limits::STDERR_REDACT_BYTES;
+    let redacted = Redactor::shared().value(&beginning(&args, &mut left));
     let mut shown = redacted.to_string();
     if shown.len() > limits::STDERR_ARGS_BYTES {
         let cut = hands_text::lines::truncate_at_char(&shown, limits::STDERR_ARGS_BYTES);
@@ -179,6 +180,36 @@ fn begin(call: &Call, tool: Tool, args: &Map<String, Value>) -> Result<Outcome, 
                     .hint("Nothing was done. Your user has to mend it: handsctl doctor."),
             )
         }
+    }
+}
+
+/// The first `left` bytes of the arguments: looking for secrets in all of a long call would take
+/// longer than the call.
+fn beginning(value: &Value, left: &mut usize) -> Value {
+    *left = left.saturating_sub(1);
+    match value {
+        Value::String(text) => {
+            let head = hands_text::lines::truncate_at_char(text, *left);
+            *left -= head.len();
+            head.into()
+        }
+        Value::Array(items) => {
+            let mut kept = Vec::new();
+            for item in items.iter().take(*left) {
+                kept.push(beginning(item, left));
+            }
+            kept.into()
+        }
+        Value::Object(fields) => {
+            let mut kept = Map::new();
+            for (name, value) in fields.iter().take(*left) {
+                let name = hands_text::lines::truncate_at_char(name, *left);
+                *left -= name.len();
+                kept.insert(name.into(), beginning(value, left));
+            }
+            kept.into()
+        }
+        other => other.clone(),
     }
 }
 
@@ -223,4 +254,21 @@ fn end(call: &Call, tool: Tool, outcome: Outcome) -> Outcome {
         ));
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_beginning_of_arguments_is_bounded_and_short_ones_are_whole() {
+        let short = json!({"path": "é", "edits": [{"old": "a", "n": 1.5, "x": null}]});
+        assert_eq!(beginning(&short, &mut 1000), short);
+        let long = json!({"a": "é".repeat(1000), "b": vec!["x"; 1000], "c": {"d": "e"}});
+        for most in 0..200 {
+            let kept = beginning(&long, &mut most.clone()).to_string();
+            assert!(kept.len() <= 6 * most + 64, "{most}: {kept}");
+        }
+    }
 }

@@ -5,9 +5,10 @@ use crate::front::Flights;
 use crate::session::Session;
 use crate::tools::Tool;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, InitializeRequestParams, InitializeResult, ListToolsResult, NumberOrString,
-    PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult,
+    ListToolsResult, NumberOrString, PaginatedRequestParams, ProgressNotificationParam,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -83,6 +84,15 @@ impl ServerHandler for Handler {
         agreed.protocol_version = answer.protocol_version.clone();
         context.peer.set_peer_info(agreed);
         Ok(answer)
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let message = format!("unknown method `{}`", request.method);
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
 
     async fn list_tools(

@@ -28,6 +28,9 @@ pub const RUNNER_LINE_BYTES: usize = 32 * 1024 * 1024;
 pub const STDERR_QUEUE: usize = 1024;
 /// Longest excerpt of arguments in a line on standard error, bytes.
 pub const STDERR_ARGS_BYTES: usize = 400;
+/// Bytes of a call's arguments that are looked through for secrets before the excerpt is cut from
+/// them: more than the excerpt, so that a secret at its end is still recognised.
+pub const STDERR_REDACT_BYTES: usize = 8 * 1024;
 /// Files whose analysis (hash, line count, encoding) is remembered.
 pub const ANALYSIS_CACHE: usize = 64;
 /// A file changed more recently than this may change again without its times showing it; its

@@ -74,9 +74,14 @@ impl Code {
     }
 }
 
-/// What a call came to, before it is put into the protocol's words.
+/// What a call came to, before it is put into the protocol's words. Boxed: it travels as an error
+/// through most of the server.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct Outcome(Box<Facts>);
+
+/// The facts of an [`Outcome`].
+#[derive(Debug, Clone)]
+pub struct Facts {
     /// The diagnostic code.
     pub code: Code,
     /// What the model reads after the first line; all of it when there is no message.
@@ -95,10 +100,24 @@ pub struct Outcome {
     pub total_bytes: Option<u64>,
 }
 
+impl std::ops::Deref for Outcome {
+    type Target = Facts;
+
+    fn deref(&self) -> &Facts {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Outcome {
+    fn deref_mut(&mut self) -> &mut Facts {
+        &mut self.0
+    }
+}
+
 impl Outcome {
     /// Done, with this text.
     pub fn ok(text: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Facts {
             code: Code::Ok,
             text: text.into(),
             message: None,
@@ -107,16 +126,15 @@ impl Outcome {
             truncated: false,
             recovery: None,
             total_bytes: None,
-        }
+        }))
     }
 
     /// Ended with this code, for this reason.
     pub fn fail(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: Some(message.into()),
-            ..Self::ok("")
-        }
+        let mut outcome = Self::ok("");
+        outcome.code = code;
+        outcome.message = Some(message.into());
+        outcome
     }
 
     /// Bad arguments.

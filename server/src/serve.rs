@@ -8,6 +8,7 @@ use crate::stdio;
 use anyhow::Context;
 use hands_activity::{Lifecycle, install_panic_hook};
 use hands_config::{Env, Flags, Home};
+use hands_policy::redact::Redactor;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,7 +75,8 @@ async fn serve(
     let running = rmcp::service::serve_directly(handler, front, None);
     let warm = Arc::clone(session);
     tokio::spawn(async move {
-        // Before the first command needs it; what it finds is told with that command.
+        // Before the first call needs them; what the sandbox's trial finds is told with that call.
+        tokio::task::spawn_blocking(Redactor::shared);
         warm.confinement.report().await;
         tokio::task::spawn_blocking(move || sweep_scratch(&scratch)).await
     });

@@ -18,7 +18,7 @@ fn run() -> i32 {
             Err(_) => usage(),
         },
         #[cfg(target_os = "macos")]
-        ["session", program, rest @ ..] => hands_sandbox::macos::exec_in_session(program, rest),
+        ["session", folder, rest @ ..] => hands_sandbox::macos::exec_in_session(folder, rest),
         ["canary"] => canary::main(None),
         ["canary", "--scratch", folder] => canary::main(Some(folder.as_ref())),
         ["probe", rest @ ..] => canary::probe(rest),

@@ -59,6 +59,7 @@ impl Backend for Bubblewrap {
         Ok(Launch {
             program,
             args: arguments(plan, &self.runner, socket),
+            env: Vec::new(),
             inner: Some(inner),
         })
     }
@@ -183,10 +184,8 @@ mod tests {
             ..plan()
         });
         assert!(line.contains("--ro-bind /srv/w /srv/w"));
-        assert_eq!(
-            line.matches("--bind ").count(),
-            line.matches("--ro-bind ").count() * 0 + 1
-        );
+        // The private tmp, and nothing else.
+        assert_eq!(line.matches("--bind ").count(), 1);
     }
 
     #[test]

@@ -20,6 +20,9 @@ use std::time::Instant;
 pub struct InnerPlan {
     /// Program and arguments.
     pub argv: Vec<String>,
+    /// The command's whole environment. It is set here and not before: a planner may put
+    /// `LD_PRELOAD` in it, and bubblewrap must not be started with that.
+    pub env: Vec<(String, String)>,
     /// Folders, as they appear inside, in which nothing can be removed.
     pub kept: Vec<String>,
     /// Folders, as they appear inside, in which everything can be done.
@@ -72,6 +75,7 @@ impl InnerPlan {
         }
         Self {
             argv: plan.argv.clone(),
+            env: plan.env.clone(),
             kept,
             free,
         }
@@ -149,6 +153,8 @@ fn start(plan: &InnerPlan) -> Result<Pid, String> {
     let (program, args) = plan.argv.split_first().ok_or("the command is empty")?;
     let child = Command::new(program)
         .args(args)
+        .env_clear()
+        .envs(plan.env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::inherit())
         .process_group(0)
         .spawn()

@@ -60,6 +60,7 @@ impl Backend for Seatbelt {
         Ok(Launch {
             program: self.runner.clone(),
             args: arguments(program, &with_real_paths(plan)),
+            env: plan.env.clone(),
             inner: None,
         })
     }

@@ -53,7 +53,7 @@ impl Confined {
         command
             .args(&launch.args)
             .env_clear()
-            .envs(plan.env.iter().map(|(k, v)| (k, v)))
+            .envs(launch.env.iter().map(|(name, value)| (name, value)))
             .stdin(if stdin.is_some() {
                 Stdio::piped()
             } else {

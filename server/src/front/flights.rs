@@ -57,11 +57,11 @@ impl Flights {
         table.next += 1;
         let number = table.next;
         let key = client_id.to_string();
-        if let Some(old) = table.by_client_id.insert(key, number) {
-            if let Some(old) = table.by_number.get_mut(&old) {
-                old.retired = true;
-                old.cancel.cancel();
-            }
+        if let Some(old) = table.by_client_id.insert(key, number)
+            && let Some(old) = table.by_number.get_mut(&old)
+        {
+            old.retired = true;
+            old.cancel.cancel();
         }
         let flight = Flight {
             client_id,

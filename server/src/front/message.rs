@@ -149,10 +149,11 @@ pub fn id_in_prefix(prefix: &[u8]) -> Value {
                 let Some(end) = string_end(prefix, at) else {
                     return Value::Null;
                 };
-                if depth == 1 && &prefix[at..end] == b"\"id\"" {
-                    if let Some(id) = value_after_colon(&prefix[end..]) {
-                        return id;
-                    }
+                if depth == 1
+                    && &prefix[at..end] == b"\"id\""
+                    && let Some(id) = value_after_colon(&prefix[end..])
+                {
+                    return id;
                 }
                 at = end;
                 continue;

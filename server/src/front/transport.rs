@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,8 @@ pub struct Front {
     flights: Flights,
     /// Wakes the reading side when a request was answered.
     landed: Arc<Notify>,
+    /// Answers that are no flights any more and not handed to the output yet.
+    sending: Arc<AtomicUsize>,
     /// Lines taken from the input that wait for their turn.
     waiting: VecDeque<(Inbound, Option<BatchSeat>)>,
     ready: VecDeque<ClientJsonRpcMessage>,
@@ -55,6 +58,7 @@ impl Front {
             output,
             flights: Flights::default(),
             landed: Arc::default(),
+            sending: Arc::default(),
             waiting: VecDeque::new(),
             ready: VecDeque::new(),
             replies: VecDeque::new(),
@@ -149,7 +153,7 @@ impl Front {
             return false;
         };
         let landed = self.landed.notified();
-        if self.flights.is_empty() {
+        if self.flights.is_empty() && self.sending.load(Ordering::SeqCst) == 0 {
             return true;
         }
         let until = match self.cancelled_all {
@@ -373,6 +377,29 @@ fn encode(
     }
 }
 
+/// An answer on its way from the flights to the output: the end waits for it too.
+struct Sending {
+    count: Arc<AtomicUsize>,
+    landed: Arc<Notify>,
+}
+
+impl Sending {
+    fn begin(count: &Arc<AtomicUsize>, landed: &Arc<Notify>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self {
+            count: Arc::clone(count),
+            landed: Arc::clone(landed),
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::SeqCst);
+        self.landed.notify_waiters();
+    }
+}
+
 impl Transport<RoleServer> for Front {
     type Error = std::io::Error;
 
@@ -380,9 +407,11 @@ impl Transport<RoleServer> for Front {
         &mut self,
         item: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let sending = Sending::begin(&self.sending, &self.landed);
         let bytes = outgoing(&self.flights, &self.landed, item);
         let output = self.output.clone();
         async move {
+            let _sending = sending;
             match bytes {
                 Some(bytes) => output.line(bytes).await,
                 None => Ok(()),

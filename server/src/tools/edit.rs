@@ -450,10 +450,10 @@ fn commit(call: &Call, prepared: &[Prepared]) -> Result<Vec<Option<PathBuf>>, Ou
         }
     }
     for (spot, file) in spots.iter().zip(prepared) {
-        if !file.place.replaces() {
-            if let Err(outcome) = spot.create(&file.applied.bytes, false) {
-                return Err(undo(committed, outcome));
-            }
+        if !file.place.replaces()
+            && let Err(outcome) = spot.create(&file.applied.bytes, false)
+        {
+            return Err(undo(committed, outcome));
         }
     }
     committed.into_iter().for_each(Committed::finish);
@@ -464,8 +464,8 @@ fn commit(call: &Call, prepared: &[Prepared]) -> Result<Vec<Option<PathBuf>>, Ou
 fn undo(committed: Vec<Committed>, mut outcome: Outcome) -> Outcome {
     for one in committed.into_iter().rev() {
         if let Err(failure) = one.undo() {
-            let message = outcome.message.unwrap_or_default();
-            let more = failure.message.unwrap_or_default();
+            let message = outcome.message.take().unwrap_or_default();
+            let more = failure.message.clone().unwrap_or_default();
             outcome.message = Some(format!(
                 "{message}; and an earlier file stays changed: {more}"
             ));

@@ -204,13 +204,13 @@ struct Text<'a> {
 }
 
 fn decode<'a>(bytes: &'a [u8], detected: &Detected) -> Text<'a> {
-    if detected.encoding == encoding::Encoding::Utf8 {
-        if let Ok(text) = std::str::from_utf8(&bytes[detected.bom_len()..]) {
-            return Text {
-                text: Cow::Borrowed(text),
-                lossy: false,
-            };
-        }
+    if detected.encoding == encoding::Encoding::Utf8
+        && let Ok(text) = std::str::from_utf8(&bytes[detected.bom_len()..])
+    {
+        return Text {
+            text: Cow::Borrowed(text),
+            lossy: false,
+        };
     }
     let decoded = encoding::decode(bytes, detected);
     Text {

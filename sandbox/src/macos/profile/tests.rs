@@ -248,6 +248,37 @@ fn a_workspace_in_the_shared_tmp_keeps_its_files_and_its_place() {
 }
 
 #[test]
+fn whatever_a_rule_is_about_keeps_the_names_above_it() {
+    let bare = Plan {
+        workspaces: vec![],
+        masks: vec![],
+        sealed: vec![],
+        ..plan()
+    };
+    let above = ["/private/tmp/a", "/private/tmp/a/b"];
+    expect(&bare, true, REMOVAL, &above);
+    let path = || vec!["/private/tmp/a/b/c".into()];
+    for plan in [
+        Plan {
+            workspaces: path(),
+            ..bare.clone()
+        },
+        Plan {
+            masks: path(),
+            ..bare.clone()
+        },
+        Plan {
+            sealed: path(),
+            ..bare.clone()
+        },
+    ] {
+        expect(&plan, false, REMOVAL, &above);
+        expect(&plan, false, REMOVAL, &["/private/tmp/a/b/c"]);
+        expect(&plan, true, REMOVAL, &["/private/tmp/a/x"]);
+    }
+}
+
+#[test]
 fn the_innermost_folder_decides() {
     let tmp = "/private/tmp/ws/.scratch/tmp";
     let plan = Plan {

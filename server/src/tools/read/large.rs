@@ -52,9 +52,11 @@ pub(super) fn read(
         }
     };
     let decoded = encoding::decode(&bytes, &detected);
-    let page = Page::within(&decoded.text, start_line.unwrap_or(1), max_bytes);
-    let all_shown = page.end_line() + 1 >= start_line.unwrap_or(1) + wish.limit;
-    let page = page.with_more(more || !all_shown && more);
+    let first = start_line.unwrap_or(1);
+    let page = Page::within(&decoded.text, first, max_bytes);
+    let shown = page.end_line() + 1 - first;
+    let taken = hands_text::lines::count(&decoded.text) as u64;
+    let page = page.with_more(more || shown < taken);
     let name = detected.name();
     let mut outcome = page
         .outcome(
