@@ -56,3 +56,5 @@ pub const EDITS: usize = 1000;
 pub const EDIT_FILES: usize = 100;
 /// Working copies beside one file before their names run out.
 pub const WORKING_COPIES: u32 = 1000;
+/// Times that files are resolved anew because another call changed them just then.
+pub const HOLD_TRIES: usize = 16;

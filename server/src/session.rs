@@ -1,6 +1,6 @@
 //! One client's session: its grants, its private tmp, its part of the trail.
 
-use crate::confinement::Confinement;
+use crate::confinement::{Confinement, own_programs};
 use crate::files::analysis::Analyses;
 use crate::files::locks::Locks;
 use crate::live::Live;
@@ -64,12 +64,14 @@ impl Session {
         let recovery = Recovery::open(&folders.recovery, recovery_limits)
             .context("opening the recovery folder")?;
         let scratch = Scratch::make(&home.scratch_dir(), &id)?;
+        let mut protected = config.protect.paths.clone();
+        protected.extend(own_programs());
         let policy = Arc::new(PathPolicy::new(Settings {
             user_home: user_home.clone(),
             hands_home: home.root().to_path_buf(),
             workspaces: config.workspaces.clone(),
             extra_write: config.write.extra.clone(),
-            extra_protected: config.protect.paths.clone(),
+            extra_protected: protected,
             protect_env_files: config.protect.env_files,
             session_tmp: Some(scratch.tmp()),
         }));

@@ -45,13 +45,16 @@ struct Site {
 impl Finders {
     pub(super) fn new() -> Self {
         const SEPARATOR: &str = r#"\\{0,3}["']?\]?[ \t]{0,8}(?::=|=>|={1,3}|:)[ \t]{0,8}"#;
-        let weak =
-            r"(?-u:\b)(?:[a-z0-9]{1,32}[_-]){0,4}(?:key|sig|signature|session|sid|jwt|pass|auth)";
+        // The end of the name is enough: `some_key`, `someKey`, `key`, yet not `monkey`.
+        let weak = concat!(
+            r"(?:(?:[_-]|\b)(?:key|sig|signature|session|sid|jwt|pass|auth)",
+            r"|[a-z](?-i:Key|Sig|Signature|Session|Auth))",
+        );
         Self {
-            strong: Regex::new(&format!("(?i)({}){SEPARATOR}", strong_names!())).ok(),
-            weak: Regex::new(&format!("(?i)({weak}){SEPARATOR}")).ok(),
+            strong: Regex::new(&format!("(?i-u)({}){SEPARATOR}", strong_names!())).ok(),
+            weak: Regex::new(&format!("(?i-u)({weak}){SEPARATOR}")).ok(),
             flag: Regex::new(concat!(
-                r#"(?i)(?:^|[\s"'`(,\[])--?(?:[a-z0-9]{1,32}-){0,4}"#,
+                r#"(?i-u)(?:^|[\s"'`(,\[])--?[a-z0-9-]*"#,
                 strong_names!(),
                 r#"(?:[ \t]+|["'],\s{0,4})"#,
             ))

@@ -1,7 +1,7 @@
 //! Redaction: secrets that pass by are replaced before they reach the trail.
 //!
-//! A text goes through a table of rules ([`rules`]) for tokens with a known shape, and through
-//! finders for what is secret because of its name ([`assign`]) or its frame ([`pem`]). Found spans
+//! A text goes through a table of rules for tokens with a known shape, and through finders for
+//! what is secret because of the name in front of it or the frame around it. Found spans
 //! become `[redacted:<rule>]`. The work is repeated until nothing more is found, so that a text
 //! redacted twice is the text redacted once. Every step is linear in the text.
 //!

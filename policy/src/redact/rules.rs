@@ -82,7 +82,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule(
         "signed-url",
-        r#"(?i)[?&;](?:x-amz-signature|x-goog-signature|sig|signature)=([^&\s"'<>]{16,})"#,
+        r#"[?&;](?i-u:x-amz-signature|x-goog-signature|sig|signature)=([^&\s"'<>]{16,})"#,
     ),
     rule(
         "github-token",
@@ -116,7 +116,10 @@ pub(super) const RULES: &[Rule] = &[
         "huggingface-token",
         r"(?-u:\b)(?:hf_|api_org_)[A-Za-z0-9]{30,}",
     ),
-    rule("sendgrid-key", r"(?-u:\b)SG\.[\w-]{16,}\.[\w-]{32,}"),
+    rule(
+        "sendgrid-key",
+        r"(?-u:\b)SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{32,}",
+    ),
     rule("telegram-token", r"(?-u:\b)[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),
     rule("age-key", r"(?-u:\b)AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
     rule(
@@ -143,31 +146,31 @@ pub(super) const RULES: &[Rule] = &[
     ),
     checked(
         "url-password",
-        r#"(?i)(?-u:\b)[a-z][a-z0-9+.-]{0,31}://[^\s:/?#@"'<>\[]{0,256}:([^\s/?#"'<>]{1,512})@"#,
+        r#"(?i-u:[a-z0-9+.-])://[^\s:/?#@"'<>\[]*:([^\s/?#"'<>]+)@"#,
         literal,
     ),
     checked(
         "url-token",
-        r"(?i)(?-u:\b)https?://([a-z0-9_-]{20,256})@",
+        r"(?i-u)\bhttps?://([a-z0-9_-]{20,})@",
         token_as_user,
     ),
     rule(
         "authorization",
-        r#"(?i)(?-u:\b)authorization\\{0,3}["']?\s{0,4}[:=]\s{0,4}\\{0,3}["']?(?:digest|oauth|hawk|signature|aws4-hmac-sha256)\s+([^\r\n']{4,})"#,
+        r#"(?i-u:\bauthorization\\{0,3}["']?\s{0,4}[:=]\s{0,4}\\{0,3}["']?(?:digest|oauth|hawk|signature|aws4-hmac-sha256)\s+)([^\r\n']{4,})"#,
     ),
     checked(
         "authorization",
-        r#"(?i)(?-u:\b)authorization\\{0,3}["']?\s{0,4}[:=]\s{0,4}\\{0,3}["']?(?:bearer|basic|token|apikey|negotiate|ntlm)\s+([^\s"',;\\]+)"#,
+        r#"(?i-u:\bauthorization\\{0,3}["']?\s{0,4}[:=]\s{0,4}\\{0,3}["']?(?:bearer|basic|token|apikey|negotiate|ntlm)\s+)([^\s"',;\\]+)"#,
         literal,
     ),
     checked(
         "authorization",
-        r#"(?i)(?-u:\b)authorization\\{0,3}["']?\s{0,4}[:=]\s{0,4}\\{0,3}["']?([^\s"',;\\]{8,})"#,
+        r#"(?i-u:\bauthorization\\{0,3}["']?\s{0,4}[:=]\s{0,4}\\{0,3}["']?)([^\s"',;\\]{8,})"#,
         not_plain_word,
     ),
     checked(
         "bearer-token",
-        r"(?i)(?-u:\b)bearer\s+([A-Za-z0-9._~+/=-]{16,})",
+        r"(?-u)\b(?i:bearer)\s+([A-Za-z0-9._~+/=-]{16,})",
         mixed,
     ),
     checked(
@@ -177,7 +180,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule(
         "cookie",
-        r#"(?i)(?-u:\b)(?:set-)?cookie\\{0,3}["']?\s{0,4}:\s{0,4}\\{0,3}["']?([^\s"'=;,\\]+=[^\r\n"'\\]+)"#,
+        r#"(?i-u:\b(?:set-)?cookie\\{0,3}["']?\s{0,4}:\s{0,4}\\{0,3}["']?)([^\s"'=;,\\]+=[^\r\n"'\\]+)"#,
     ),
     checked(
         "netrc-password",
@@ -186,7 +189,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     checked(
         "curl-user",
-        r#"(?-u:\b)curl\s[^\n|;&]{0,200}?(?:\s-u|\s--user|\s--proxy-user)[ =]?\s*["']?[^\s:"'/]{1,128}:([^\s"']+)"#,
+        r#"(?-u:\b)curl\s[^\n|;&]*?(?:\s-u|\s--user|\s--proxy-user)[ =]?\s*["']?[^\s:"'/]+:([^\s"']+)"#,
         not_numeric,
     ),
     checked(

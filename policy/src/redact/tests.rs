@@ -175,6 +175,7 @@ fn secrets() -> Vec<(&'static str, String, String, String)> {
         ),
         case("secret", "session_key=", m(32), ""),
         case("secret", "some_key: ", m(32), ""),
+        case("secret", "sessionKey: '", m(32), "'"),
         case("flag", "tool --password ", "hunter2".to_owned(), " x"),
         case("flag", "tool --token '", "abc".to_owned(), "' x"),
         case("flag", "[\"--client-secret\", \"", "abc".to_owned(), "\"]"),

@@ -73,21 +73,34 @@ pub(super) fn masks(user_home: &Path, hands_home: &Path, extra: &[PathBuf]) -> V
     outermost
 }
 
+/// Our own programs, where they are installed: they run unconfined, so that a workspace around
+/// them must not let a child put others in their place.
+pub fn own_programs() -> Vec<PathBuf> {
+    const NAMES: &[&str] = &["hands-mcp", "hands-runner", "handsctl", "handsd", "hands-tunnel"];
+    let Ok(own) = std::env::current_exe() else {
+        return Vec::new();
+    };
+    let beside = NAMES.iter().map(|name| own.with_file_name(name));
+    beside.filter_map(|path| path.canonicalize().ok()).collect()
+}
+
 /// What of the person's home is protected for reading.
 fn secrets(user_home: &Path) -> impl Iterator<Item = PathBuf> {
     let listed = hands_policy::protected::literal_in_home(user_home).into_iter();
     listed.filter_map(|(path, denies)| (denies == Denies::ReadWrite).then_some(path))
 }
 
-/// Git's sealed files in the repositories that the command is most likely to meet: those at the
-/// roots, and the one that holds its working folder.
+/// What stays read-only inside the roots: our own programs, and git's sealed files in the
+/// repositories that the command is most likely to meet, those at the roots and the one that
+/// holds its working folder.
 pub(super) fn sealed(roots: &[&PathBuf], cwd: &Path) -> Vec<PathBuf> {
     let mut repositories: Vec<PathBuf> = roots.iter().map(|r| r.to_path_buf()).collect();
     repositories.extend(cwd.ancestors().map(Path::to_path_buf));
-    let mut sealed = Vec::new();
+    let in_roots = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
+    let mut sealed: Vec<PathBuf> = own_programs().into_iter().filter(in_roots).collect();
     for repository in repositories {
         let git = repository.join(".git");
-        if !git.is_dir() || !roots.iter().any(|root| git.starts_with(root)) {
+        if !git.is_dir() || !in_roots(&git) {
             continue;
         }
         let present = GIT_SEALED

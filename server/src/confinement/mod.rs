@@ -4,6 +4,7 @@ mod environment;
 mod hidden;
 mod runner;
 
+pub use hidden::own_programs;
 pub use runner::{Finished, Order, RunError, run};
 
 use hands_config::{Config, Home, Mode};

@@ -1,6 +1,7 @@
 //! Where a change goes: resolved, judged, gated, and set aside where the file itself must stay.
 
 use super::gate;
+use super::locks::Guard;
 use crate::limits;
 use crate::outcome::{Code, Outcome};
 use crate::session::Session;
@@ -24,6 +25,33 @@ pub struct Writable {
 }
 
 impl Writable {
+    /// Resolves and judges every one of `paths` and keeps other calls from changing them.
+    ///
+    /// # Errors
+    /// The policy's refusal; `conflict` when other calls change them again and again.
+    pub fn hold(session: &Session, paths: &[&str]) -> Result<(Vec<Self>, Guard), Outcome> {
+        let find = || -> Result<(Vec<Self>, Vec<PathBuf>), Outcome> {
+            let found = paths.iter().map(|path| Self::find(session, path));
+            let found = found.collect::<Result<Vec<_>, _>>()?;
+            let mut names: Vec<PathBuf> = found.iter().flat_map(Self::lock_names).collect();
+            names.sort();
+            Ok((found, names))
+        };
+        for _ in 0..limits::HOLD_TRIES {
+            let (_, names) = find()?;
+            let guard = session.locks.hold(names.clone());
+            // While this call waited another one may have replaced a file or made a working copy.
+            let (found, now) = find()?;
+            if now == names {
+                return Ok((found, guard));
+            }
+        }
+        Err(
+            Outcome::fail(Code::Conflict, "other calls keep changing the same files")
+                .hint("Nothing was changed. Try again when they are done."),
+        )
+    }
+
     /// Resolves and judges `path`.
     ///
     /// # Errors
@@ -134,7 +162,7 @@ impl Writable {
     }
 
     /// The files that must not be changed by another call meanwhile.
-    pub fn lock_names(&self) -> Vec<PathBuf> {
+    fn lock_names(&self) -> Vec<PathBuf> {
         let mut names = vec![self.target.path().to_path_buf()];
         names.extend(self.redirected_from.clone());
         names

@@ -56,10 +56,13 @@ impl LineReader {
             self.line.extend_from_slice(bytes);
             return;
         }
+        let room = Self::PREFIX.saturating_sub(self.line.len());
+        let (kept, gone) = bytes.split_at(room.min(bytes.len()));
+        self.line.extend_from_slice(kept);
         let excess = self.line.len().saturating_sub(Self::PREFIX);
         self.line.truncate(Self::PREFIX);
         self.line.shrink_to_fit();
-        self.dropped += (excess + bytes.len()) as u64;
+        self.dropped += (excess + gone.len()) as u64;
     }
 
     fn finish(&mut self) -> Piece {

@@ -16,7 +16,7 @@ use hands_text::edit::{self as engine, Applied, Edit, EditError};
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const KNOWN: &[&str] = &[
@@ -347,12 +347,9 @@ fn refused(place: &Writable, prefix: &str, error: &EditError) -> Outcome {
 pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outcome> {
     let session = &call.session;
     let wish = Wish::read(args)?;
-    let places = wish
-        .files
-        .iter()
-        .map(|(path, _)| Writable::find(session, path));
-    let places = places.collect::<Result<Vec<_>, _>>()?;
-    let mut names: Vec<PathBuf> = places.iter().flat_map(Writable::lock_names).collect();
+    let paths: Vec<&str> = wish.files.iter().map(|(path, _)| path.as_str()).collect();
+    let (places, _held) = Writable::hold(session, &paths)?;
+    let mut names: Vec<&Path> = places.iter().map(Writable::source_path).collect();
     names.sort();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Outcome::validation(format!(
@@ -360,7 +357,6 @@ pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outc
             twice[0].display()
         )));
     }
-    let _held = session.locks.hold(names);
     let mut prepared = Vec::with_capacity(places.len());
     for (at, (place, (_, edits))) in places.into_iter().zip(&wish.files).enumerate() {
         let prefix = if wish.several {

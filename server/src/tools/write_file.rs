@@ -174,12 +174,14 @@ fn with_eol(text: &str, eol: Option<&str>) -> String {
 pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outcome> {
     let session = &call.session;
     let wish = Wish::read(args)?;
-    let place = Writable::find(session, &wish.path)?;
+    let (places, _held) = Writable::hold(session, &[&wish.path])?;
+    let [place] = places.as_slice() else {
+        return Err(Outcome::fail(Code::Internal, "the file was not resolved"));
+    };
     if place.source.is_some() && !wish.overwrite && !wish.append {
-        return Err(exists(&place));
+        return Err(exists(place));
     }
     place.pass_gate(session, &call.turn_id, "write_file", wish.nonce.as_deref())?;
-    let _held = session.locks.hold(place.lock_names());
     let old = match &place.source {
         None => None,
         Some(source) => Some(Existing::read(source, session.config.limits.edit_bytes)?),
@@ -190,8 +192,8 @@ pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outc
         .map(|old| old.bytes.as_slice());
     let mut bytes = before.map_or_else(Vec::new, <[u8]>::to_vec);
     bytes.extend(wish.content.encode(before)?);
-    let kept = put(call, &place, old.as_ref(), &bytes, wish.executable)?;
-    Ok(answer(&place, &bytes, kept))
+    let kept = put(call, place, old.as_ref(), &bytes, wish.executable)?;
+    Ok(answer(place, &bytes, kept))
 }
 
 fn exists(place: &Writable) -> Outcome {
