@@ -76,7 +76,13 @@ pub(super) fn masks(user_home: &Path, hands_home: &Path, extra: &[PathBuf]) -> V
 /// Our own programs, where they are installed: they run unconfined, so that a workspace around
 /// them must not let a child put others in their place.
 pub fn own_programs() -> Vec<PathBuf> {
-    const NAMES: &[&str] = &["hands-mcp", "hands-runner", "handsctl", "handsd", "hands-tunnel"];
+    const NAMES: &[&str] = &[
+        "hands-mcp",
+        "hands-runner",
+        "handsctl",
+        "handsd",
+        "hands-tunnel",
+    ];
     let Ok(own) = std::env::current_exe() else {
         return Vec::new();
     };
@@ -88,6 +94,19 @@ pub fn own_programs() -> Vec<PathBuf> {
 fn secrets(user_home: &Path) -> impl Iterator<Item = PathBuf> {
     let listed = hands_policy::protected::literal_in_home(user_home).into_iter();
     listed.filter_map(|(path, denies)| (denies == Denies::ReadWrite).then_some(path))
+}
+
+/// What of the person's home is run on its own later (start files, services, autostart) and every
+/// folder on the search path: where a root holds some of it, that part stays as it is.
+pub(super) fn run_later(roots: &[&PathBuf], user_home: &Path) -> Vec<PathBuf> {
+    let listed = hands_policy::protected::literal_in_home(user_home).into_iter();
+    let listed = listed.filter_map(|(path, denies)| (denies != Denies::ReadWrite).then_some(path));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = listed.chain(std::env::split_paths(&path));
+    let absolute = all.filter(|path| path.is_absolute());
+    let real = absolute.filter_map(|path| path.canonicalize().ok());
+    real.filter(|path| roots.iter().any(|root| path.starts_with(root)))
+        .collect()
 }
 
 /// What stays read-only inside the roots: our own programs, and git's sealed files in the

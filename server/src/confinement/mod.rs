@@ -99,7 +99,9 @@ impl Confinement {
             },
         };
         let roots: Vec<&PathBuf> = plan.workspaces.iter().chain(&plan.extra_write).collect();
-        plan.sealed = hidden::sealed(&roots, &plan.cwd);
+        let mut sealed = hidden::sealed(&roots, &plan.cwd);
+        sealed.extend(hidden::run_later(&roots, &self.user_home));
+        plan.sealed = sealed;
         let tmpdir = plan.tmpdir_inside()?;
         plan.env = environment::of_child(&self.user_home, &tmpdir, &self.pass, env);
         Ok(plan)
