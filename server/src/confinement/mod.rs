@@ -7,10 +7,14 @@ mod runner;
 pub use hidden::own_programs;
 pub use runner::{Finished, Order, RunError, run};
 
+use crate::limits;
 use hands_config::{Config, Home, Mode};
 use hands_sandbox::canary::{Report, State};
 use hands_sandbox::{Network, Plan};
+use hidden::{Hidden, Search};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use tokio::sync::OnceCell;
 
 /// How this session's commands are confined.
@@ -24,6 +28,9 @@ pub struct Confinement {
     hands_home: PathBuf,
     scratch: PathBuf,
     tmp: PathBuf,
+    env_files: bool,
+    /// What was found on the disk last, and when.
+    hidden: Mutex<Option<(Instant, Arc<Hidden>)>>,
     canary: OnceCell<Report>,
 }
 
@@ -40,6 +47,8 @@ impl Confinement {
             hands_home: home.root().to_path_buf(),
             scratch: home.scratch_dir(),
             tmp,
+            env_files: config.protect.env_files,
+            hidden: Mutex::default(),
             canary: OnceCell::new(),
         }
     }
@@ -68,7 +77,30 @@ impl Confinement {
         ))
     }
 
-    /// The confined child for `argv`.
+    /// What is hidden and sealed now, looked for anew when the last look is old.
+    fn hidden(&self, roots: &[PathBuf]) -> Arc<Hidden> {
+        let mut last = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = last
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() < limits::HIDDEN_FOR);
+        if let Some((_, hidden)) = fresh {
+            return Arc::clone(hidden);
+        }
+        let hidden = Arc::new(
+            Search {
+                user_home: &self.user_home,
+                hands_home: &self.hands_home,
+                extra_protected: &self.extra_protected,
+                env_files: self.env_files,
+                roots,
+            }
+            .look(),
+        );
+        *last = Some((Instant::now(), Arc::clone(&hidden)));
+        hidden
+    }
+
+    /// The confined child for `argv`. Looks at the disk: not for async threads.
     ///
     /// # Errors
     /// When a folder of the private tmp cannot be made.
@@ -86,7 +118,7 @@ impl Confinement {
             workspaces: real(&self.workspaces),
             extra_write: real(&self.extra_write),
             tmp: self.tmp.clone(),
-            masks: hidden::masks(&self.user_home, &self.hands_home, &self.extra_protected),
+            masks: Vec::new(),
             sealed: Vec::new(),
             mode: match self.mode {
                 Mode::Default => hands_sandbox::Mode::Default,
@@ -98,10 +130,11 @@ impl Confinement {
                 false => Network::Off,
             },
         };
-        let roots: Vec<&PathBuf> = plan.workspaces.iter().chain(&plan.extra_write).collect();
-        let mut sealed = hidden::sealed(&roots, &plan.cwd);
-        sealed.extend(hidden::run_later(&roots, &self.user_home));
-        plan.sealed = sealed;
+        let roots = [plan.workspaces.as_slice(), &plan.extra_write].concat();
+        let mut hidden = Hidden::clone(&self.hidden(&roots));
+        hidden.seal_around(&plan.cwd, &roots);
+        plan.masks = hidden.masks;
+        plan.sealed = hidden.sealed;
         let tmpdir = plan.tmpdir_inside()?;
         plan.env = environment::of_child(&self.user_home, &tmpdir, &self.pass, env);
         Ok(plan)
