@@ -263,6 +263,67 @@ fn keys_cannot_be_read_in_any_way() {
     }
 }
 
+/// Secrets that are known by a pattern, not by one name, and those that lie in the workspace.
+#[test]
+fn secrets_known_by_a_pattern_cannot_be_read() {
+    for place in places() {
+        let in_home = [
+            ".bash_history",
+            ".cargo/credentials.toml",
+            ".claude/.credentials.json",
+            ".config/google-chrome/Default/Cookies",
+        ];
+        for name in in_home {
+            put(&place.ann().join(name), KEY);
+        }
+        let in_workspace = [".env", "app/.env.production", "app/deploy/id_ed25519"];
+        for name in in_workspace {
+            put(&place.at(name), KEY);
+        }
+        put(&place.at("app/.env.example"), "NAME=value");
+        let mut server = unchecked(&place);
+        let names = in_home.map(|name| format!("~/{name}")).join(" ");
+        for attack in [
+            format!("cat {names}"),
+            format!("cat {}", in_workspace.join(" ")),
+            "grep -r planted ~ . 2>/dev/null".to_string(),
+            "cp -r app copy; cat copy/.env* copy/deploy/*".to_string(),
+        ] {
+            let reply = server.bash(&attack).expect_one_of(&["ok", "process"]);
+            assert!(!reply.data().to_string().contains(KEY), "{attack}");
+        }
+        let example = server.bash("cat app/.env.example").expect("ok");
+        assert!(example.text().contains("NAME=value"));
+        server.end();
+    }
+}
+
+/// A repository anywhere in the workspace, not only at its root or around the working folder.
+#[test]
+fn hooks_and_configuration_of_every_repository_stay() {
+    for place in places() {
+        for repository in ["one", "deep/er/two"] {
+            put(&place.at(&format!("{repository}/.git/config")), "[core]\n");
+            put(&place.at(&format!("{repository}/.git/hooks/pre-commit")), "#!/bin/sh\n");
+        }
+        let before = picture(&place.workspace());
+        let mut server = unchecked(&place);
+        for repository in ["one", "deep/er/two"] {
+            for attack in [
+                "echo x > .git/hooks/post-checkout",
+                "echo x >> .git/hooks/pre-commit",
+                "echo x >> .git/config",
+                "ln -sf /tmp/x .git/hooks/pre-push",
+            ] {
+                let line = format!("cd {repository} && {attack}");
+                server.bash(&line).expect("process");
+                assert_eq!(picture(&place.workspace()), before, "{line}");
+            }
+        }
+        server.end();
+    }
+}
+
 /// A hard link made before, by somebody else, is an ordinary file to the kernel: a command can read
 /// it. The file tools know it by its identity (see the tests of paths); here this is on record.
 #[test]
