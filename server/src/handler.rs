@@ -46,10 +46,12 @@ fn progress_sink(context: &RequestContext<RoleServer>) -> Option<ProgressSink> {
     let peer = context.peer.clone();
     let (news, mut queue) = tokio::sync::mpsc::channel::<(u64, String)>(4);
     tokio::spawn(async move {
+        let began = std::time::Instant::now();
         while let Some((bytes, line)) = queue.recv().await {
-            #[expect(clippy::cast_precision_loss, reason = "the protocol counts in floats")]
-            let now =
-                ProgressNotificationParam::new(token.clone(), bytes as f64).with_message(line);
+            // The protocol wants a number that grows with each notification; bytes may stand still.
+            let seconds = began.elapsed().as_secs_f64();
+            let now = ProgressNotificationParam::new(token.clone(), seconds)
+                .with_message(format!("{bytes} bytes so far; last line: {line}"));
             if peer.notify_progress(now).await.is_err() {
                 return;
             }

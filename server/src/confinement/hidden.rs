@@ -51,15 +51,15 @@ const SYSTEM_SECRETS: &[&str] = &[
     "/etc/ssh/ssh_host_ed25519_key",
 ];
 
-/// Git's own files that are run, or decide what is run, later and outside.
-const GIT_SEALED: &[&str] = &["hooks", "config", "config.worktree", "info/attributes"];
-
 /// What a look at the disk found.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Hidden {
     /// Existing paths that a child must not see, by their real names, none below another.
     pub(super) masks: Vec<PathBuf>,
-    /// Existing paths inside the roots that a child must not write.
+    /// Existing paths inside the roots that a child must not write. Among them every `.git`, whole:
+    /// git works by making lock files and renaming them, which nothing can here; it must fail
+    /// before it leaves a lock behind that stops the person's own git. (And its hooks and its
+    /// configuration are run later, outside.)
     pub(super) sealed: Vec<PathBuf>,
 }
 
@@ -93,7 +93,7 @@ impl Search<'_> {
         for root in self.roots {
             let found = survey(root, self.env_files);
             masks.extend(found.secrets.into_iter().take(limits::MASKED_SECRETS));
-            sealed.extend(found.git.iter().flat_map(|git| git_sealed(git)));
+            sealed.extend(found.git);
         }
         let mut sealed = real(&sealed);
         sealed.retain(|path| self.in_roots(path));
@@ -109,23 +109,14 @@ impl Search<'_> {
 }
 
 impl Hidden {
-    /// Seals git's files of the repositories around a working folder too, however deep it lies.
+    /// Seals the repositories around a working folder too, however deep it lies.
     pub(super) fn seal_around(&mut self, cwd: &Path, roots: &[PathBuf]) {
         let around = cwd.ancestors().map(|folder| folder.join(".git"));
         let inside = around.filter(|git| roots.iter().any(|root| git.starts_with(root)));
-        let files: Vec<PathBuf> = inside.flat_map(|git| git_sealed(&git)).collect();
-        self.sealed.extend(real(&files));
+        self.sealed.extend(real(&inside.collect::<Vec<_>>()));
         self.sealed.sort();
         self.sealed.dedup();
     }
-}
-
-/// Git's sealed files below this `.git`, and the link itself where it is a file.
-fn git_sealed(git: &Path) -> Vec<PathBuf> {
-    if git.is_file() {
-        return vec![git.to_path_buf()];
-    }
-    GIT_SEALED.iter().map(|name| git.join(name)).collect()
 }
 
 /// Those that exist, by their real names, each once.
@@ -209,10 +200,7 @@ mod tests {
         let (_keep, home) = folder();
         let found = look(&home, &[root.clone()], &[]);
         assert!(found.masks.contains(&root.join("a/.env")));
-        assert_eq!(
-            found.sealed,
-            [root.join("a/.git/config"), root.join("a/.git/hooks")]
-        );
+        assert_eq!(found.sealed, [root.join("a/.git")]);
     }
 
     #[test]
@@ -224,6 +212,6 @@ mod tests {
         let mut found = look(&home, &[root.clone()], &[]);
         assert!(found.sealed.is_empty());
         found.seal_around(&deep, &[root]);
-        assert_eq!(found.sealed, [deep.join(".git/hooks")]);
+        assert_eq!(found.sealed, [deep.join(".git")]);
     }
 }

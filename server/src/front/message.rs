@@ -74,14 +74,46 @@ pub fn parse(line: &[u8]) -> Option<Inbound> {
     if line.trim_ascii().is_empty() {
         return None;
     }
-    Some(match serde_json::from_slice(line) {
+    Some(match serde_json::from_slice(line).or_else(|e| repaired(line).ok_or(e)) {
         Ok(value) => classify(value),
         Err(e) => Inbound::Rejected(Rejection::new(
-            Value::Null,
+            id_in_prefix(line),
             code::PARSE,
             format!("the line is not JSON: {e}"),
         )),
     })
+}
+
+/// A line as it was meant: half a surrogate pair (an emoji that a client cut in two) and bytes
+/// that are not UTF-8 are read as U+FFFD. `None` when it is no JSON even then.
+fn repaired(line: &[u8]) -> Option<Value> {
+    let text = String::from_utf8_lossy(line);
+    let mut fixed = String::with_capacity(text.len());
+    let mut rest = text.as_ref();
+    while let Some(at) = rest.find('\\') {
+        fixed.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (escape, used) = match (unit(rest), rest.get(6..).and_then(unit)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => (&rest[..12], 12),
+            (Some(0xD800..=0xDFFF), _) => ("\\ufffd", 6),
+            // Any other escape is two characters at least, and nothing in it matters here.
+            _ => {
+                let used = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
+                (&rest[..used], used)
+            }
+        };
+        fixed.push_str(escape);
+        rest = &rest[used..];
+    }
+    fixed.push_str(rest);
+    serde_json::from_str(&fixed).ok()
+}
+
+/// The UTF-16 unit that `\uXXXX` at the beginning of `text` stands for.
+fn unit(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
+    hex.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
 }
 
 /// What a JSON value from the client is.
@@ -217,6 +249,33 @@ mod tests {
             rejected(r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#),
             (Value::Null, code::INVALID_REQUEST)
         );
+    }
+
+    #[test]
+    fn half_an_emoji_and_stray_bytes_are_read_as_replacements() {
+        let meant = |line: &[u8]| match parse(line) {
+            Some(Inbound::Request { id, message }) => {
+                assert_eq!(id, json!(1));
+                message["method"].as_str().unwrap().to_string()
+            }
+            other => panic!("{other:?}"),
+        };
+        let line = |method: &[u8]| {
+            let parts: [&[u8]; 3] = [br#"{"jsonrpc":"2.0","id":1,"method":""#, method, br#""}"#];
+            parts.concat()
+        };
+        assert_eq!(meant(&line(br"a\ud83d")), "a\u{fffd}");
+        assert_eq!(meant(&line(br"\ude42b")), "\u{fffd}b");
+        assert_eq!(meant(&line(br"\ud83dx\ud83d\ude42")), "\u{fffd}x\u{1f642}");
+        assert_eq!(meant(&line(br"\\ud83d\ud83d")), "\\ud83d\u{fffd}");
+        assert_eq!(meant(&line(b"a\xffb")), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn a_line_that_is_no_json_is_answered_under_its_id() {
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":7,"params":{}"#, "[".repeat(500));
+        assert_eq!(rejected(&deep), (json!(7), code::PARSE));
+        assert_eq!(rejected(r#"{"id":"x","method":"#), (json!("x"), code::PARSE));
     }
 
     #[test]

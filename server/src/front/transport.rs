@@ -254,7 +254,7 @@ fn to_rmcp(number: i64, mut message: Map<String, Value>) -> Result<ClientJsonRpc
     let method = method.to_string();
     match method.as_str() {
         "tools/call" => check_tools_call(&mut message)?,
-        "initialize" => complete_initialize(&mut message),
+        "initialize" => complete_initialize(&mut message)?,
         _ => {}
     }
     message.insert("id".into(), json!(number));
@@ -277,11 +277,11 @@ fn check_tools_call(message: &mut Map<String, Value>) -> Result<(), String> {
 }
 
 /// Fills in what a sloppy client leaves out: its name is no reason to refuse it.
-fn complete_initialize(message: &mut Map<String, Value>) {
+fn complete_initialize(message: &mut Map<String, Value>) -> Result<(), String> {
     let params = message.entry("params").or_insert_with(|| json!({}));
-    let Some(params) = params.as_object_mut() else {
-        return;
-    };
+    let params = params
+        .as_object_mut()
+        .ok_or("`params` of initialize must be an object")?;
     let newest = rmcp::model::ProtocolVersion::LATEST_WITH_INITIALIZE;
     let defaults = [
         ("protocolVersion", json!(newest.as_str())),
@@ -292,10 +292,16 @@ fn complete_initialize(message: &mut Map<String, Value>) {
         ),
     ];
     for (key, default) in defaults {
-        if params.get(key).is_none_or(Value::is_null) {
-            params.insert(key.into(), default);
+        match params.get(key) {
+            None | Some(Value::Null) => drop(params.insert(key.into(), default)),
+            Some(given) if given.is_string() != default.is_string() => {
+                let kind = if default.is_string() { "a string" } else { "an object" };
+                return Err(format!("`params.{key}` of initialize must be {kind}"));
+            }
+            Some(_) => {}
         }
     }
+    Ok(())
 }
 
 #[derive(Serialize)]
