@@ -49,6 +49,10 @@ pub const MAX_QUOTED_CHARS: usize = 200;
 pub const MAX_REDACT_PASSES: usize = 16;
 /// Levels of a JSON value that are looked into; what lies deeper is replaced whole.
 pub const MAX_REDACT_DEPTH: usize = 256;
+/// Quotes within quotes in which the commands of a shell are looked for.
+pub const MAX_REDACT_QUOTES: usize = 3;
+/// Decoded bytes of a base64 value that are looked into.
+pub const MAX_REDACT_BASE64: usize = 64 * 1024;
 
 // Path resolution.
 
@@ -88,7 +92,3 @@ pub const MAX_QUOTED_SECRET: usize = 16 * 1024;
 
 /// Entries of a folder in the person's home that a wildcard is matched with.
 pub const HOME_ENTRIES: usize = 10_000;
-/// Entries of a workspace that a look for secrets and repositories takes in.
-pub const SURVEY_ENTRIES: usize = 10_000;
-/// Folders below one another that such a look goes down.
-pub const SURVEY_DEPTH: usize = 8;

@@ -111,32 +111,23 @@ pub struct Nonce {
     pub expires_at: SystemTime,
 }
 
-/// Why a nonce does not open the folder.
+/// Why a nonce does not open the folder. What to do next depends on whether the folder is open
+/// already, so the caller says it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NonceError {
     /// This server process did not issue it, or issued it so long ago that it forgot.
-    #[error(
-        "the nonce does not open this folder: this server did not issue it; \
-         repeat the call without a nonce to get one, then ask your user"
-    )]
+    #[error("the nonce does not open this folder: this server did not issue it")]
     Unknown,
     /// It has opened its folder already.
-    #[error(
-        "the nonce does not open this folder: it was used before and works only once; \
-         repeat the call without a nonce: the folder may still be open"
-    )]
+    #[error("the nonce does not open this folder: it was used before and works only once")]
     Used,
     /// It belongs to another session, folder or use.
     #[error(
-        "the nonce does not open this folder: it was issued for another session, folder or use; \
-         repeat the call without a nonce to get one for this folder, then ask your user"
+        "the nonce does not open this folder: it was issued for another session, folder or use"
     )]
     Foreign,
     /// Its time is over, or newer nonces or a revocation have retired it.
-    #[error(
-        "the nonce does not open this folder: it has expired; \
-         repeat the call without a nonce to get a new one, then ask your user"
-    )]
+    #[error("the nonce does not open this folder: it has expired")]
     Expired,
     /// The operating system gave no random bytes, so that no nonce can be made.
     #[error("no nonce could be made: the operating system gave no random bytes ({0}); try again")]

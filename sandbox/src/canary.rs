@@ -61,6 +61,8 @@ enum Act {
     Create(PathBuf),
     Connect(PathBuf),
     CreateAndUnlink(PathBuf),
+    OpenToAppend(PathBuf),
+    SetUserId(PathBuf),
     NewNamespace,
 }
 
@@ -202,10 +204,27 @@ impl World {
             must_fail("sockets_are_out_of_reach", Act::Connect(self.ws("run/s"))),
             must_work(Act::Create(self.ws("new"))),
             must_work(Act::Read(self.ws("old"))),
+            must_work(Act::OpenToAppend(PathBuf::from("/dev/null"))),
             must_work(Act::CreateAndUnlink(tmp.join("x"))),
         ];
         if cfg!(target_os = "linux") {
             attempts.push(must_fail("no_new_namespaces", Act::NewNamespace));
+            // Opened for appending and never written: opening is what must fail.
+            let setting = PathBuf::from("/proc/sys/fs/lease-break-time");
+            attempts.push(must_fail("writes_stay_inside", Act::OpenToAppend(setting)));
+            let memory = PathBuf::from("/proc/1/mem");
+            attempts.push(must_fail(
+                "process_1_is_out_of_reach",
+                Act::Read(memory.clone()),
+            ));
+            attempts.push(must_fail(
+                "process_1_is_out_of_reach",
+                Act::OpenToAppend(memory),
+            ));
+            attempts.push(must_fail(
+                "nothing_runs_as_another",
+                Act::SetUserId(self.ws("new")),
+            ));
         }
         attempts
     }
@@ -319,6 +338,11 @@ fn act(act: &Act) -> std::io::Result<()> {
         Act::CreateAndUnlink(path) => {
             std::fs::File::create_new(path)?;
             std::fs::remove_file(path)
+        }
+        Act::OpenToAppend(path) => std::fs::File::options().append(true).open(path).map(drop),
+        Act::SetUserId(path) => {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
+            std::fs::set_permissions(path, mode)
         }
         Act::NewNamespace => new_namespace(),
     }

@@ -26,6 +26,7 @@ pub mod limits;
 #[cfg(target_os = "linux")]
 pub mod linux;
 pub mod macos;
+mod path_bytes;
 mod plan;
 mod report;
 pub mod runner;

@@ -25,6 +25,8 @@ pub const LEFT_BEHIND_NAMES: usize = 8;
 /// Longest single argument that Linux passes to a program (`MAX_ARG_STRLEN`, 32 pages), less the
 /// terminating NUL; a longer command line is refused before it is tried.
 pub const MAX_ARG_BYTES: usize = 128 * 1024 - 1;
+/// Longest report of the helper inside, bytes: it runs beside the command.
+pub const INNER_REPORT_BYTES: u64 = 64 * 1024;
 /// Longest request line that the runner reads, bytes.
 pub const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
 /// Processes and threads a command may have (`RLIMIT_NPROC`; does not bind root).

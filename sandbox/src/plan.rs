@@ -1,5 +1,6 @@
 //! What a confined child may do, in the platform's own terms but for no platform in particular.
 
+use crate::path_bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -36,19 +37,25 @@ pub struct Plan {
     /// Program and arguments, started without a shell of ours.
     pub argv: Vec<String>,
     /// Working folder.
+    #[serde(with = "path_bytes::one")]
     pub cwd: PathBuf,
     /// The child's whole environment.
     pub env: Vec<(String, String)>,
     /// Folders that can be written, but in which nothing can be removed.
+    #[serde(with = "path_bytes::many")]
     pub workspaces: Vec<PathBuf>,
     /// Further folders under the same rule as `workspaces`.
+    #[serde(with = "path_bytes::many")]
     pub extra_write: Vec<PathBuf>,
     /// The private tmp: on Linux it appears at `/tmp`, elsewhere under its own name.
+    #[serde(with = "path_bytes::one")]
     pub tmp: PathBuf,
     /// Files and folders that the child must not see. Those that do not exist are skipped.
+    #[serde(with = "path_bytes::many")]
     pub masks: Vec<PathBuf>,
     /// Files and folders inside the workspaces that stay read-only. Those that do not exist are
     /// skipped.
+    #[serde(with = "path_bytes::many")]
     pub sealed: Vec<PathBuf>,
     /// How much may be changed.
     pub mode: Mode,

@@ -28,10 +28,13 @@ pub const RUNNER_LINE_BYTES: usize = 32 * 1024 * 1024;
 pub const NAME_BYTES: usize = 200;
 /// Longest message or hint of a result, bytes: they may repeat what the planner sent.
 pub const MESSAGE_BYTES: usize = 4000;
-/// Time for which a look at the disk for secrets and repositories counts.
-pub const HIDDEN_FOR: Duration = Duration::from_secs(5);
-/// Secrets of one workspace that are masked from commands; each is a mount.
-pub const MASKED_SECRETS: usize = 500;
+/// Least and greatest time for which a look at the disk for secrets and repositories counts.
+pub const HIDDEN_FOR: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// How many times as long as it took a look counts: it then costs a twentieth of the time at most.
+pub const HIDDEN_SHARE: u32 = 20;
+/// Secrets and repositories that are hidden from or sealed against commands; each is a mount, and
+/// bubblewrap takes 9,000 arguments.
+pub const HIDDEN_MOUNTS: usize = 2000;
 /// Lines that wait for a slow standard error; more are counted and dropped.
 pub const STDERR_QUEUE: usize = 1024;
 /// Longest excerpt of arguments in a line on standard error, bytes.

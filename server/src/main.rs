@@ -1,6 +1,7 @@
 //! `hands-mcp`: the MCP server over standard input and output.
 
 use clap::Parser;
+use hands_server::stdio::Streams;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,7 +22,15 @@ const BAD_CONFIGURATION: u8 = 78;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match hands_server::serve::stdio(arguments.home.as_deref()) {
+    let streams = match Streams::claim() {
+        Ok(streams) => streams,
+        Err(error) => {
+            eprintln!("hands-mcp: taking standard input and output: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    // The streams live until the process ends, the message below included.
+    match hands_server::serve::stdio(arguments.home.as_deref(), &streams) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hands-mcp: {error:#}");

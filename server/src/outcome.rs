@@ -289,7 +289,7 @@ pub fn system(what: impl std::fmt::Display, error: &std::io::Error) -> Outcome {
             outcome.hint("The operating system refuses it to the user that Hands runs as.")
         }
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            outcome.hint("Nothing was changed. Your user has to free space.")
+            outcome.hint("No file was changed. Your user has to free space.")
         }
         _ => outcome,
     }

@@ -4,7 +4,7 @@ use crate::front::{Front, Output};
 use crate::handler::Handler;
 use crate::limits;
 use crate::session::{Session, folders, sweep_scratch};
-use crate::stdio;
+use crate::stdio::Streams;
 use anyhow::Context;
 use hands_activity::{Lifecycle, install_panic_hook};
 use hands_config::{Env, Flags, Home};
@@ -21,9 +21,8 @@ const PROCESS: &str = "hands-mcp";
 ///
 /// # Errors
 /// When the server cannot start: the configuration is broken, or the home cannot be used.
-pub fn stdio(home: Option<&Path>) -> anyhow::Result<()> {
-    let own_stdout = stdio::claim_stdout().context("taking standard output")?;
-    let own_stdin = stdio::claim_stdin().context("taking standard input")?;
+pub fn stdio(home: Option<&Path>, streams: &Streams) -> anyhow::Result<()> {
+    let (own_stdin, own_stdout) = streams.handles().context("taking the client's streams")?;
     let env = Env::from_process();
     let home = Home::locate(&env, home)?;
     let loaded = hands_config::load(&home, &env, &Flags::default())?;

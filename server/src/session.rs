@@ -159,12 +159,23 @@ impl Scratch {
 pub fn sweep_scratch(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let folder = entry.path();
-        let lock = File::open(folder.join(LOCK));
-        let abandoned = lock.is_ok_and(|lock| lock.try_lock().is_ok());
+        let abandoned = match File::open(folder.join(LOCK)) {
+            Ok(lock) => lock.try_lock().is_ok(),
+            Err(_) => is_left_by_a_canary(&folder),
+        };
         if abandoned {
             let _ = std::fs::remove_dir_all(&folder);
         }
     }
+}
+
+/// Whether a folder without a lock is what is left of a sandbox's trial that was cut short: it has
+/// the process in its name.
+fn is_left_by_a_canary(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|name| name.to_str());
+    let pid = name.and_then(|name| name.strip_prefix("canary-")?.parse().ok());
+    let pid = pid.and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_err())
 }
 
 #[cfg(test)]
@@ -180,9 +191,14 @@ mod tests {
         let dead_folder = dead.folder.clone();
         drop(dead);
         std::fs::create_dir(parent.path().join("stranger")).unwrap();
+        let own = format!("canary-{}", std::process::id());
+        std::fs::create_dir(parent.path().join(&own)).unwrap();
+        std::fs::create_dir(parent.path().join("canary-2147483647")).unwrap();
         sweep_scratch(parent.path());
         assert!(living.tmp().is_dir());
         assert!(!dead_folder.exists());
         assert!(parent.path().join("stranger").is_dir());
+        assert!(parent.path().join(own).is_dir());
+        assert!(!parent.path().join("canary-2147483647").exists());
     }
 }

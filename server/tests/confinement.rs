@@ -304,7 +304,10 @@ fn hooks_and_configuration_of_every_repository_stay() {
     for place in places() {
         for repository in ["one", "deep/er/two"] {
             put(&place.at(&format!("{repository}/.git/config")), "[core]\n");
-            put(&place.at(&format!("{repository}/.git/hooks/pre-commit")), "#!/bin/sh\n");
+            put(
+                &place.at(&format!("{repository}/.git/hooks/pre-commit")),
+                "#!/bin/sh\n",
+            );
         }
         let before = picture(&place.workspace());
         let mut server = unchecked(&place);

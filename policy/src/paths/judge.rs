@@ -125,18 +125,9 @@ impl Judge {
     }
 
     pub(super) fn add_path_folders(&mut self, folders: impl IntoIterator<Item = PathBuf>) {
-        for folder in folders {
-            let spelled = spellings(&folder);
-            let in_home = |path: &Parts| {
-                let homes = self.homes.iter();
-                homes
-                    .clone()
-                    .any(|home| path.below(home) && path.plain.len() > home.plain.len())
-            };
-            if spelled.iter().any(in_home) {
-                self.path_folders.extend(spelled);
-                self.path_folder_paths.push(folder);
-            }
+        for folder in folders.into_iter().filter(|f| f.is_absolute()) {
+            self.path_folders.extend(spellings(&folder));
+            self.path_folder_paths.push(folder);
         }
     }
 
@@ -166,9 +157,6 @@ impl Judge {
         if path.below_any(&self.extra) {
             return Some(EXTRA);
         }
-        if intent == Intent::Write && path.below_any(&self.path_folders) {
-            return Some(PATH_FOLDER);
-        }
         let own = self.homes.iter().filter(|home| path.below(home));
         let own = own.map(|home| home.plain.len());
         let homes: Vec<usize> = own.chain(protected::usual_homes(&path.folded)).collect();
@@ -177,6 +165,12 @@ impl Judge {
             .filter(|rule| self.applies(rule.entry, intent, system))
             .find(|rule| rule.matches(&path.folded, &homes) && !self.lifted(rule, path))
             .map(|rule| hit(rule.entry))
+            .or_else(|| self.path_folder(path, intent))
+    }
+
+    /// Asked last: what the lists say of a system folder on `PATH` tells more.
+    fn path_folder(&self, path: &Parts, intent: Intent) -> Option<Hit> {
+        (intent == Intent::Write && path.below_any(&self.path_folders)).then_some(PATH_FOLDER)
     }
 
     /// Judges an identity that was met on the way to `path`.

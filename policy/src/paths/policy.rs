@@ -100,7 +100,9 @@ impl PathPolicy {
         }
     }
 
-    /// Adds folders of the login `PATH` that are never written; those outside the person's home are ignored.
+    /// Adds folders of the login `PATH`: neither they nor what lies below them is ever written, wherever they are.
+    /// This wins over every grant: a workspace that is on `PATH`, or below such a folder, can only be read. Relative
+    /// entries are ignored.
     #[must_use]
     pub fn with_path_folders(mut self, folders: impl IntoIterator<Item = PathBuf>) -> PathPolicy {
         self.judge.add_path_folders(folders);

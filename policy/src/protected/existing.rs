@@ -3,6 +3,7 @@
 
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use super::pattern::Compiled;
 use super::{Class, Denies, env_example, fold, rules};
@@ -54,67 +55,60 @@ fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Files and folders that are protected for reading wherever they lie (private keys, password
-    /// databases, environment files).
+    /// databases, environment files), links among them.
     pub secrets: Vec<PathBuf>,
-    /// Every `.git`, file or folder.
-    pub git: Vec<PathBuf>,
-    /// Whether all of it was seen: a large or deep workspace is not looked through to its end.
+    /// Every repository's own files: `.git` (file or folder), `.hg`, bare repositories.
+    pub repositories: Vec<PathBuf>,
+    /// Entries seen.
+    pub entries: usize,
+    /// Whether all of it was seen before the time was over.
     pub complete: bool,
 }
 
-/// Folders that are not looked through: large, made by programs, and made anew at will.
-const PASSED_OVER: &[&str] = &["node_modules", "target", ".venv", "__pycache__", ".cache"];
-
-/// Looks through `root` for what entries protect wherever it lies, within
-/// [`limits::SURVEY_ENTRIES`] and [`limits::SURVEY_DEPTH`], folders near the root first.
-pub fn survey(root: &Path, env_files: bool) -> Survey {
+/// Looks through all of `root` for what entries protect wherever it lies, until `deadline`. No
+/// folder is passed over and no number of entries is too large: a planner can make both.
+pub fn survey(root: &Path, env_files: bool, deadline: Instant) -> Survey {
     let anywhere: Vec<&Compiled> = rules()
         .iter()
         .filter(|rule| rule.entry.pattern.starts_with("**/"))
         .filter(|rule| rule.entry.denies == Denies::ReadWrite)
         .filter(|rule| env_files || rule.entry.class != Class::Env)
         .collect();
-    let mut survey = Survey {
-        complete: true,
-        ..Survey::default()
-    };
-    let mut left = limits::SURVEY_ENTRIES;
-    let mut level = vec![root.to_path_buf()];
-    for _ in 0..limits::SURVEY_DEPTH {
-        let mut below = Vec::new();
-        for folder in level {
-            for entry in entries(&folder) {
-                if left == 0 {
-                    survey.complete = false;
-                    return survey;
-                }
-                left -= 1;
-                look(&entry, &anywhere, &mut survey, &mut below);
-            }
+    let mut survey = Survey::default();
+    let mut waiting = vec![root.to_path_buf()];
+    while let Some(folder) = waiting.pop() {
+        if Instant::now() >= deadline {
+            return survey;
         }
-        level = below;
+        look(&folder, &anywhere, &mut survey, &mut waiting);
     }
-    survey.complete = level.is_empty();
+    survey.complete = true;
     survey
 }
 
-fn look(entry: &DirEntry, anywhere: &[&Compiled], survey: &mut Survey, below: &mut Vec<PathBuf>) {
-    let name = entry.file_name();
-    if name == ".git" {
-        survey.git.push(entry.path());
+fn look(folder: &Path, anywhere: &[&Compiled], survey: &mut Survey, waiting: &mut Vec<PathBuf>) {
+    let entries: Vec<DirEntry> = entries(folder).collect();
+    survey.entries += entries.len();
+    let has = |wanted: &str| entries.iter().any(|entry| entry.file_name() == wanted);
+    if has("HEAD") && has("objects") && has("refs") {
+        survey.repositories.push(folder.to_path_buf());
         return;
     }
-    let folded = [fold(&name)];
-    let covered = |rule: &&Compiled| {
-        rule.matches(&folded, &[]) && !(rule.entry.class == Class::Env && env_example(&folded))
-    };
-    if anywhere.iter().any(covered) {
-        survey.secrets.push(entry.path());
-        return;
-    }
-    let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-    if is_folder && !PASSED_OVER.iter().any(|passed| name == *passed) {
-        below.push(entry.path());
+    for entry in entries {
+        let name = entry.file_name();
+        if name == ".git" || name == ".hg" {
+            survey.repositories.push(entry.path());
+            continue;
+        }
+        let folded = [fold(&name)];
+        let covered = |rule: &&Compiled| {
+            rule.matches(&folded, &[]) && !(rule.entry.class == Class::Env && env_example(&folded))
+        };
+        if anywhere.iter().any(covered) {
+            survey.secrets.push(entry.path());
+        } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            waiting.push(entry.path());
+        }
     }
 }
 
@@ -166,23 +160,53 @@ mod tests {
                 "a/b/id_ed25519.pub",
                 "a/.git/config",
                 "node_modules/x/.env",
+                "bare.git/HEAD",
+                "bare.git/objects/x",
+                "bare.git/refs/x",
+                ".hg/hgrc",
                 "src/main.rs",
             ],
         );
-        let mut found = survey(root.path(), true);
+        let mut found = survey(root.path(), true, later());
         found.secrets.sort();
+        found.repositories.sort();
         let at = |name: &str| root.path().join(name);
-        assert_eq!(found.secrets, [at(".env"), at("a/b/id_ed25519")]);
-        assert_eq!(found.git, [at("a/.git")]);
+        assert_eq!(
+            found.secrets,
+            [at(".env"), at("a/b/id_ed25519"), at("node_modules/x/.env")]
+        );
+        assert_eq!(
+            found.repositories,
+            [at(".hg"), at("a/.git"), at("bare.git")]
+        );
         assert!(found.complete);
-        assert_eq!(survey(root.path(), false).secrets, [at("a/b/id_ed25519")]);
+        assert_eq!(
+            survey(root.path(), false, later()).secrets,
+            [at("a/b/id_ed25519")]
+        );
     }
 
     #[test]
-    fn what_is_too_deep_is_said_to_be_unseen() {
+    fn neither_depth_nor_number_hides_a_secret() {
         let root = tempfile::tempdir().unwrap();
-        let deep = "d/".repeat(limits::SURVEY_DEPTH) + "f";
+        let deep = "d/".repeat(60) + ".env";
         make(root.path(), &[&deep]);
-        assert!(!survey(root.path(), true).complete);
+        for n in 0..12_000 {
+            std::fs::write(root.path().join(format!("f{n}")), "").unwrap();
+        }
+        let found = survey(root.path(), true, later());
+        assert_eq!(found.secrets, [root.path().join(deep)]);
+        assert!(found.complete);
+        assert!(found.entries > 12_000);
+    }
+
+    #[test]
+    fn a_look_that_ran_out_of_time_says_so() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(!survey(root.path(), true, Instant::now()).complete);
+    }
+
+    fn later() -> Instant {
+        Instant::now() + std::time::Duration::from_secs(60)
     }
 }

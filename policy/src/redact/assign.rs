@@ -199,6 +199,9 @@ impl<'t> Scan<'t> {
 
     fn value_at(&mut self, at: usize) -> (Range<usize>, bool) {
         let rest = self.text.get(at..).unwrap_or_default();
+        // `$'…'` of a shell is a quoted value too.
+        let at = at + usize::from(rest.starts_with("$'") || rest.starts_with("$\""));
+        let rest = self.text.get(at..).unwrap_or_default();
         let escapes = rest.bytes().take_while(|b| *b == b'\\').take(3).count();
         let quote = rest.as_bytes().get(escapes).copied();
         match quote {
@@ -273,7 +276,16 @@ fn is_assigned_secret(found: &Found<'_>, site: &Site) -> bool {
 }
 
 fn is_flag_value(found: &Found<'_>) -> bool {
-    /// Words that follow the name of a flag in prose.
+    let text = found.text;
+    !(text.starts_with('-')
+        || value::is_placeholder(text)
+        || value::is_path(text)
+        || found.is_expression()
+        || (!found.quoted && is_prose(text)))
+}
+
+/// Whether `text` is a word that follows the name of a flag in prose.
+pub(super) fn is_prose(text: &str) -> bool {
     const PROSE: &[&str] = &[
         "a",
         "an",
@@ -310,10 +322,5 @@ fn is_flag_value(found: &Found<'_>) -> bool {
         "will",
         "with",
     ];
-    let text = found.text;
-    !(text.starts_with('-')
-        || value::is_placeholder(text)
-        || value::is_path(text)
-        || found.is_expression()
-        || (!found.quoted && PROSE.contains(&text)))
+    PROSE.contains(&text)
 }

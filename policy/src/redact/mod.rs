@@ -1,7 +1,8 @@
 //! Redaction: secrets that pass by are replaced before they reach the trail.
 //!
 //! A text goes through a table of rules for tokens with a known shape, and through finders for
-//! what is secret because of the name in front of it or the frame around it. Found spans
+//! what is secret because of the name in front of it, the frame around it, or the program that
+//! it is an argument of. Found spans
 //! become `[redacted:<rule>]`. The work is repeated until nothing more is found, so that a text
 //! redacted twice is the text redacted once. Every step is linear in the text.
 //!
@@ -11,7 +12,9 @@ mod assign;
 mod json;
 mod names;
 mod pem;
+mod programs;
 mod rules;
+mod shell;
 mod value;
 
 use std::borrow::Cow;
@@ -31,6 +34,7 @@ static SHARED: LazyLock<Redactor> = LazyLock::new(Redactor::new);
 #[derive(Debug)]
 pub struct Redactor {
     rules: Vec<rules::Compiled>,
+    shell: shell::Finder,
     finders: assign::Finders,
     pem: pem::Finder,
     marker: Option<Regex>,
@@ -49,6 +53,7 @@ impl Redactor {
     fn new() -> Self {
         Self {
             rules: rules::compile(),
+            shell: shell::Finder::new(),
             finders: assign::Finders::new(),
             pem: pem::Finder::new(),
             marker: Regex::new(r"\[redacted:[a-z0-9-]{1,32}\]").ok(),
@@ -87,6 +92,7 @@ impl Redactor {
         for rule in &self.rules {
             rule.find(text, &mut spans);
         }
+        self.shell.find(text, &mut spans);
         self.finders.find(text, &mut spans);
         if spans.is_empty() {
             return None;

@@ -57,6 +57,38 @@ pub(super) fn is_suspect_name(name: &str) -> bool {
             .is_some_and(|last| WORDS.contains(&last.as_str()))
 }
 
+/// Whether a variable of an environment with this name holds a secret: `SECRET_KEY_BASE`, `DBPASS`, …
+pub(super) fn is_secret_variable(name: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "password",
+        "passwd",
+        "pass",
+        "pw",
+        "secret",
+        "token",
+        "apikey",
+        "credential",
+        "credentials",
+    ];
+    const NO_PASSWORDS: &[&str] = &["askpass", "bypass", "compass"];
+    if name.len() > 128 {
+        return false;
+    }
+    let words = words(name);
+    words.iter().any(|word| WORDS.contains(&word.as_str()))
+        || words
+            .last()
+            .is_some_and(|last| last.ends_with("pass") && !NO_PASSWORDS.contains(&last.as_str()))
+}
+
+/// Whether a variable of an environment with this name holds a secret if its value looks random.
+pub(super) fn is_suspect_variable(name: &str) -> bool {
+    name.len() <= 128
+        && words(name)
+            .iter()
+            .any(|word| word == "key" || word == "keys")
+}
+
 /// The words of `snake_case`, `kebab-case`, `camelCase` and `HTTPHeader` names in lower case.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];

@@ -42,10 +42,6 @@ fn token_as_user(secret: &str) -> bool {
     is_random(secret) && !super::value::is_digest_or_uuid(secret)
 }
 
-fn not_numeric(secret: &str) -> bool {
-    literal(secret) && !secret.bytes().all(|b| b.is_ascii_digit())
-}
-
 const fn rule(id: &'static str, pattern: &'static str) -> Rule {
     checked(id, pattern, always)
 }
@@ -185,16 +181,6 @@ pub(super) const RULES: &[Rule] = &[
     checked(
         "netrc-password",
         r"(?-u:\b)machine\s+\S+\s+login\s+\S+\s+password\s+(\S+)",
-        literal,
-    ),
-    checked(
-        "curl-user",
-        r#"(?-u:\b)curl\s[^\n|;&]*?(?:\s-u|\s--user|\s--proxy-user)[ =]?\s*["']?[^\s:"'/]+:([^\s"']+)"#,
-        not_numeric,
-    ),
-    checked(
-        "sshpass",
-        r#"(?-u:\b)sshpass\s+-p\s*["']?([^\s"']+)"#,
         literal,
     ),
 ];

@@ -95,6 +95,8 @@ fn arguments(plan: &Plan, runner: &Path, socket: RawFd) -> Vec<OsString> {
         &"--proc",
         &"/proc",
     ]);
+    // bubblewrap covers this by itself only where it sees that it could be written.
+    args.add(&[&"--ro-bind", &"/proc/sys", &"/proc/sys"]);
     args.add(&[&"--ro-bind", &runner, &RUNNER_INSIDE]);
     args.add(&[&"--bind", &plan.tmp, &TMP]);
     let bind = match plan.mode {

@@ -2,6 +2,7 @@
 
 use super::{ruleset, seccomp};
 use crate::limits;
+use crate::path_bytes;
 use crate::plan::OWN_TMP;
 use crate::plan::{Mode, Plan};
 use crate::report::Ending;
@@ -11,7 +12,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -24,9 +25,11 @@ pub struct InnerPlan {
     /// `LD_PRELOAD` in it, and bubblewrap must not be started with that.
     pub env: Vec<(String, String)>,
     /// Folders, as they appear inside, in which nothing can be removed.
-    pub kept: Vec<String>,
+    #[serde(with = "path_bytes::many")]
+    pub kept: Vec<PathBuf>,
     /// Folders, as they appear inside, in which everything can be done.
-    pub free: Vec<String>,
+    #[serde(with = "path_bytes::many")]
+    pub free: Vec<PathBuf>,
 }
 
 /// How the command ended, the helper's one answer; a JSON line.
@@ -52,22 +55,21 @@ impl InnerPlan {
     /// `/tmp` as a whole, but only on a folder of the session's own in it (`TMPDIR` points there)
     /// and on the folders that stand beside the workspace.
     pub fn for_plan(plan: &Plan) -> Self {
-        let text = |p: &Path| p.to_string_lossy().into_owned();
         let roots = || plan.workspaces.iter().chain(&plan.extra_write);
-        let mut kept: Vec<String> = match plan.mode {
+        let mut kept: Vec<PathBuf> = match plan.mode {
             Mode::ReadOnly => Vec::new(),
-            Mode::Default | Mode::Strict => roots().map(|p| text(p)).collect(),
+            Mode::Default | Mode::Strict => roots().cloned().collect(),
         };
         let mut free = Vec::new();
         if plan.workspace_in_tmp() {
             kept.push("/tmp".into());
-            free.push(format!("/tmp/{OWN_TMP}"));
+            free.push(Path::new("/tmp").join(OWN_TMP));
             for entry in std::fs::read_dir(&plan.tmp).into_iter().flatten().flatten() {
                 let inside = Path::new("/tmp").join(entry.file_name());
                 let holds_root = roots().any(|root| root.starts_with(&inside));
                 let is_folder = entry.file_type().is_ok_and(|t| t.is_dir());
                 if is_folder && !holds_root {
-                    free.push(text(&inside));
+                    free.push(inside);
                 }
             }
         } else {
@@ -106,6 +108,9 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
         .read_line(&mut line)
         .map_err(|e| format!("reading the plan: {e}"))?;
     let plan: InnerPlan = serde_json::from_str(&line).map_err(|e| format!("the plan: {e}"))?;
+    // Nobody inside may read or write this process's memory, whoever they run as.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .map_err(|e| format!("prctl(PR_SET_DUMPABLE): {e}"))?;
     close_inherited()?;
     limit_resources();
     ruleset::restrict(&plan)?;
@@ -275,8 +280,8 @@ mod tests {
     fn tmp_is_free_when_no_workspace_is_in_it() {
         let tmp = tempfile::tempdir().unwrap();
         let inner = InnerPlan::for_plan(&plan("/srv/w", tmp.path()));
-        assert_eq!(inner.kept, ["/srv/w"]);
-        assert_eq!(inner.free, ["/tmp"]);
+        assert_eq!(inner.kept, [Path::new("/srv/w")]);
+        assert_eq!(inner.free, [Path::new("/tmp")]);
     }
 
     #[test]
@@ -287,8 +292,8 @@ mod tests {
         }
         std::fs::write(tmp.path().join("file"), "").unwrap();
         let inner = InnerPlan::for_plan(&plan("/tmp/a/ws", tmp.path()));
-        assert_eq!(inner.kept, ["/tmp/a/ws", "/tmp"]);
-        assert_eq!(inner.free, ["/tmp/.own", "/tmp/mine"]);
+        assert_eq!(inner.kept, ["/tmp/a/ws", "/tmp"].map(PathBuf::from));
+        assert_eq!(inner.free, ["/tmp/.own", "/tmp/mine"].map(PathBuf::from));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use landlock::{
     ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope,
 };
+use std::path::Path;
 
 /// Renaming and linking between folders is governed from this version on; without it a file could
 /// be moved out of reach, so that an older kernel is refused rather than half confined.
@@ -46,18 +47,19 @@ pub(super) fn restrict(plan: &InnerPlan) -> Result<(), String> {
         .map_err(|e| fail("scope", &e))?
         .create()
         .map_err(|e| fail("create", &e))?;
-    let mut add = |path: &str, rights: BitFlags<AccessFs>| -> Result<(), String> {
+    let mut add = |path: &Path, rights: BitFlags<AccessFs>| -> Result<(), String> {
         // A folder that is not there grants nothing.
         let Ok(fd) = PathFd::new(path) else {
             return Ok(());
         };
         rules
             .by_ref_add(PathBeneath::new(fd, rights))
-            .map_err(|e| fail(path, &e))
+            .map_err(|e| fail(&path.to_string_lossy(), &e))
     };
-    add("/dev", device)?;
-    add("/dev/shm", write)?;
-    add("/proc", AccessFs::WriteFile.into())?;
+    add(Path::new("/dev"), device)?;
+    add(Path::new("/dev/shm"), write)?;
+    // Nothing below /proc: a command run by root could write the machine's settings there, and any
+    // command the memory of process 1.
     for path in &plan.kept {
         add(path, keep)?;
     }

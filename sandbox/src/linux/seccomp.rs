@@ -43,7 +43,8 @@ const ABSENT: &[libc::c_long] = &[
     libc::SYS_io_uring_setup, // file and socket calls unseen by any filter
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    libc::SYS_clone3, // namespace flags behind a pointer; libc falls back to clone
+    libc::SYS_clone3,  // namespace flags behind a pointer; libc falls back to clone
+    libc::SYS_openat2, // mode behind a pointer; callers fall back to openat
     libc::SYS_open_by_handle_at, // opens by number, past every path rule
     libc::SYS_open_tree,
     libc::SYS_move_mount,
@@ -89,6 +90,34 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_vhangup,
 ];
 
+/// The bits by which a program runs as its file's owner or group.
+const SET_ID_BITS: u32 = 0o6000;
+/// Open flags with which the mode counts (`O_CREAT`, and what `O_TMPFILE` adds to `O_DIRECTORY`).
+const CREATING: u32 = libc::O_CREAT as u32 | (libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
+/// `fchmodat2`, newer than the list of calls that is used here.
+const SYS_FCHMODAT2: libc::c_long = 452;
+
+/// Calls with a mode, and which argument it is.
+const MODES: &[(libc::c_long, u32)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (SYS_FCHMODAT2, 2),
+    (libc::SYS_mknodat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+];
+
+/// Calls with flags and a mode, and which arguments these are.
+const OPENS: &[(libc::c_long, u32, u32)] = &[
+    (libc::SYS_openat, 2, 3),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1, 2),
+];
+
 fn op(code: u16, k: u32) -> sock_filter {
     sock_filter {
         code,
@@ -131,6 +160,27 @@ pub(super) fn filter() -> BpfProgram {
     };
     refuse(ABSENT, libc::ENOSYS);
     refuse(DENIED, libc::EPERM);
+    // Nothing gets a set-user-ID or set-group-ID bit: it would run as the person, outside.
+    for (call, mode) in MODES {
+        program.extend([
+            jump(JUMP_EQ, *call as u32, 0, 4),
+            op(LOAD, argument(*mode)),
+            jump(JUMP_SET, SET_ID_BITS, 0, 1),
+            op(RETURN, fail(libc::EPERM)),
+            op(RETURN, ALLOW),
+        ]);
+    }
+    for (call, flags, mode) in OPENS {
+        program.extend([
+            jump(JUMP_EQ, *call as u32, 0, 6),
+            op(LOAD, argument(*flags)),
+            jump(JUMP_SET, CREATING, 0, 3),
+            op(LOAD, argument(*mode)),
+            jump(JUMP_SET, SET_ID_BITS, 0, 1),
+            op(RETURN, fail(libc::EPERM)),
+            op(RETURN, ALLOW),
+        ]);
+    }
     // clone: no new namespace.
     program.extend([
         jump(JUMP_EQ, libc::SYS_clone as u32, 0, 4),
@@ -261,6 +311,32 @@ mod tests {
                 call(libc::SYS_ioctl, &[0, high | request]),
                 fail(libc::EPERM)
             );
+        }
+    }
+
+    #[test]
+    fn nothing_gets_a_set_id_bit() {
+        for (number, at) in MODES {
+            let mut args = [0; 6];
+            for (mode, expected) in [(0o755, ALLOW), (0o1777, ALLOW)] {
+                args[*at as usize] = mode;
+                assert_eq!(call(*number, &args), expected, "{number} {mode:o}");
+            }
+            for mode in [0o4755, 0o2755, 0o6000] {
+                args[*at as usize] = mode;
+                assert_eq!(call(*number, &args), fail(libc::EPERM), "{number} {mode:o}");
+            }
+        }
+        for (number, flags, mode) in OPENS {
+            let mut args = [0; 6];
+            args[*mode as usize] = 0o4755;
+            assert_eq!(call(*number, &args), ALLOW, "the mode does not count");
+            for creating in [libc::O_CREAT, libc::O_TMPFILE] {
+                args[*flags as usize] = creating as u64;
+                assert_eq!(call(*number, &args), fail(libc::EPERM), "{number}");
+            }
+            args[*flags as usize] = libc::O_DIRECTORY as u64;
+            assert_eq!(call(*number, &args), ALLOW, "a folder that is opened");
         }
     }
 

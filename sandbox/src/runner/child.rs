@@ -199,7 +199,8 @@ fn talk_to_inner(
     mut plan: String,
     notifier: &Notifier,
 ) -> Result<UnixStream, Refused> {
-    use std::io::{BufRead, BufReader};
+    use crate::limits;
+    use std::io::{BufRead, BufReader, Read};
     let fail =
         |e: std::io::Error| Refused::new(format!("hands-runner: socket: {e}"), "report this");
     let reader = socket.try_clone().map_err(fail)?;
@@ -210,7 +211,8 @@ fn talk_to_inner(
         // would block. Its end is then seen as an exit.
         let _ = (&reader).write_all(plan.as_bytes());
         let mut line = String::new();
-        let _ = BufReader::new(reader).read_line(&mut line);
+        let bounded = reader.take(limits::INNER_REPORT_BYTES);
+        let _ = BufReader::new(bounded).read_line(&mut line);
         // No report, or half of one, is told too: nobody need wait for it any longer.
         notifier.send(Event::Inner(serde_json::from_str(&line).ok()));
     });

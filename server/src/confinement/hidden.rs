@@ -3,6 +3,7 @@
 use crate::limits;
 use hands_policy::protected::{Denies, existing_in_home, survey};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Sockets and folders of sockets through which a child could have somebody else act for it
 /// (`sandbox.md`: mask the sockets inside `/run`, not `/run` itself: name resolution and NixOS's
@@ -18,6 +19,10 @@ const SOCKETS: &[&str] = &[
     "/run/systemd/userdb",
     "/run/snapd.socket", // installs and starts programs
     "/run/snapd-snap.socket",
+    "/run/k3s",
+    "/run/buildkit",
+    "/var/snap/lxd",
+    "/var/lib/lxd",
     "/run/libvirt", // virtual machines with any disk
     "/run/lxd.socket",
     "/run/incus",
@@ -28,6 +33,24 @@ const SOCKETS: &[&str] = &[
     "/var/run/docker.sock",
     "/var/run/screen",
     "/var/lib/docker",
+];
+
+/// The same in the person's home.
+const SOCKETS_IN_HOME: &[&str] = &[
+    ".docker/run",
+    ".colima",
+    ".orbstack/run",
+    ".lima",
+    ".rd",
+    ".1password",
+    ".gnupg",
+    ".local/share/containers/podman",
+];
+
+/// Folders without which nothing runs: never masked, whatever leads to them.
+const GROUND: &[&str] = &[
+    "/bin", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/run", "/sbin", "/sys",
+    "/tmp", "/usr", "/var",
 ];
 
 /// System files that even a shell has no business reading (`sandbox.md`, promise 7).
@@ -71,36 +94,100 @@ pub(super) struct Search<'a> {
     pub(super) env_files: bool,
     /// The writable roots, by their real paths.
     pub(super) roots: &'a [PathBuf],
+    /// How long the look may take; zero: the roots are not looked through.
+    pub(super) patience: Duration,
+}
+
+/// Why no command may run: what must be hidden is not known, or is too much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unknown {
+    pub(super) message: String,
+    pub(super) hint: &'static str,
 }
 
 impl Search<'_> {
-    /// Looks at the disk. Takes milliseconds in a large workspace, so that the caller remembers
-    /// what was found for a while.
-    pub(super) fn look(&self) -> Hidden {
-        let mut masks: Vec<PathBuf> = vec![self.hands_home.to_path_buf()];
+    /// Looks at the disk. Takes a while in a large workspace, so that the caller remembers what
+    /// was found.
+    ///
+    /// # Errors
+    /// When not all could be seen, or more was found than a sandbox can hide: a guard that does
+    /// not know refuses.
+    pub(super) fn look(&self) -> Result<Hidden, Unknown> {
+        let mut masks = Vec::new();
         let mut sealed = own_programs();
         for (path, denies) in existing_in_home(self.user_home) {
             match denies {
-                Denies::ReadWrite => masks.push(path),
+                Denies::ReadWrite => {
+                    masks.extend(linked_from(&path));
+                    masks.push(path);
+                }
                 Denies::Write => sealed.push(path),
             }
         }
+        let in_home = SOCKETS_IN_HOME.iter().map(|name| self.user_home.join(name));
+        masks.extend(in_home);
+        masks.retain(|path| self.may_be_masked(path));
+        masks.push(self.hands_home.to_path_buf());
         masks.extend(self.extra_protected.iter().cloned());
         masks.extend(SOCKETS.iter().chain(SYSTEM_SECRETS).map(PathBuf::from));
         masks.extend(std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from));
         let path = std::env::var_os("PATH").unwrap_or_default();
         sealed.extend(std::env::split_paths(&path).filter(|folder| folder.is_absolute()));
-        for root in self.roots {
-            let found = survey(root, self.env_files);
-            masks.extend(found.secrets.into_iter().take(limits::MASKED_SECRETS));
-            sealed.extend(found.git);
+        if !self.patience.is_zero() {
+            self.look_through_roots(&mut masks, &mut sealed)?;
         }
         let mut sealed = real(&sealed);
         sealed.retain(|path| self.in_roots(path));
-        Hidden {
+        let hidden = Hidden {
             masks: outermost(real(&masks)),
             sealed,
+        };
+        hidden.check_number()?;
+        Ok(hidden)
+    }
+
+    fn look_through_roots(
+        &self,
+        masks: &mut Vec<PathBuf>,
+        sealed: &mut Vec<PathBuf>,
+    ) -> Result<(), Unknown> {
+        let deadline = Instant::now() + self.patience;
+        for root in self.roots {
+            let found = survey(root, self.env_files, deadline);
+            if !found.complete {
+                return Err(Unknown {
+                    message: format!(
+                        "no command runs: {} could not be looked through for secrets within {} s \
+                         ({} entries were seen)",
+                        root.display(),
+                        self.patience.as_secs(),
+                        found.entries
+                    ),
+                    hint: "Ask your user to name smaller workspaces or to raise \
+                           `protect.search_s` (0 turns the look off).",
+                });
+            }
+            let secrets = found.secrets.into_iter();
+            masks.extend(secrets.filter(|path| self.may_be_masked(path)));
+            sealed.extend(found.repositories);
         }
+        Ok(())
+    }
+
+    /// Whether hiding what this name leads to hides a secret, and not the ground that commands
+    /// stand on: a link may lead anywhere, and a planner can make one.
+    fn may_be_masked(&self, path: &Path) -> bool {
+        let Ok(real) = path.canonicalize() else {
+            return false;
+        };
+        let is_link = path.is_symlink();
+        let holds = |inner: &Path| inner.starts_with(&real);
+        let ground = self.roots.iter().any(|root| holds(root))
+            || holds(self.user_home)
+            || holds(self.hands_home)
+            || GROUND.iter().any(|folder| holds(Path::new(folder)));
+        let in_home = path.parent().is_some_and(|p| !self.in_roots(p));
+        !ground && (!is_link || real.is_file() || in_home)
     }
 
     fn in_roots(&self, path: &Path) -> bool {
@@ -108,8 +195,33 @@ impl Search<'_> {
     }
 }
 
+/// Files outside a folder of credentials to which links in it lead.
+fn linked_from(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let links = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_symlink());
+    links.filter(|path| path.is_file()).collect()
+}
+
 impl Hidden {
-    /// Seals the repositories around a working folder too, however deep it lies.
+    fn check_number(&self) -> Result<(), Unknown> {
+        let number = self.masks.len() + self.sealed.len();
+        if number <= limits::HIDDEN_MOUNTS {
+            return Ok(());
+        }
+        Err(Unknown {
+            message: format!(
+                "no command runs: {number} secrets and repositories lie in the workspaces, and the \
+                 sandbox can hide {} at most",
+                limits::HIDDEN_MOUNTS
+            ),
+            hint: "Ask your user to name smaller workspaces.",
+        })
+    }
+
+    /// Seals the repositories around a working folder too, also where the roots were not looked
+    /// through.
     pub(super) fn seal_around(&mut self, cwd: &Path, roots: &[PathBuf]) {
         let around = cwd.ancestors().map(|folder| folder.join(".git"));
         let inside = around.filter(|git| roots.iter().any(|root| git.starts_with(root)));
@@ -166,8 +278,10 @@ mod tests {
             extra_protected: extra,
             env_files: true,
             roots,
+            patience: Duration::from_secs(60),
         }
         .look()
+        .unwrap()
     }
 
     fn folder() -> (tempfile::TempDir, PathBuf) {
@@ -204,14 +318,72 @@ mod tests {
     }
 
     #[test]
-    fn the_repository_around_a_deep_folder_is_sealed_too() {
+    fn a_link_hides_a_secret_but_not_the_ground() {
         let (_keep, root) = folder();
-        let deep = root.join("1/2/3/4/5/6/7/8/9/10");
-        std::fs::create_dir_all(deep.join(".git/hooks")).unwrap();
         let (_keep, home) = folder();
-        let mut found = look(&home, &[root.clone()], &[]);
-        assert!(found.sealed.is_empty());
-        found.seal_around(&deep, &[root]);
-        assert_eq!(found.sealed, [deep.join(".git")]);
+        std::fs::write(root.join("plain"), "secret").unwrap();
+        for (name, to) in [
+            (".env", root.join("plain")),
+            (".env.a", "/".into()),
+            (".env.b", "/usr".into()),
+            (".env.c", "/tmp".into()),
+            (".env.d", root.clone()),
+            (".env.e", "/usr/bin".into()),
+        ] {
+            std::os::unix::fs::symlink(to, root.join(name)).unwrap();
+        }
+        let masks = look(&home, &[root.clone()], &[]).masks;
+        assert!(masks.contains(&root.join("plain")), "{masks:?}");
+        for ground in ["/", "/usr", "/tmp", "/usr/bin"] {
+            assert!(!masks.contains(&PathBuf::from(ground)), "{masks:?}");
+        }
+        assert!(!masks.contains(&root));
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        let (_keep, root) = folder();
+        let (_keep, home) = folder();
+        let roots = [root.clone()];
+        let mut search = Search {
+            user_home: &home,
+            hands_home: &home.join("hands"),
+            extra_protected: &[],
+            env_files: true,
+            roots: &roots,
+            patience: Duration::from_nanos(1),
+        };
+        let refused = search.look().unwrap_err();
+        assert!(refused.message.contains("could not be looked through"));
+        search.patience = Duration::ZERO;
+        assert!(search.look().is_ok());
+        search.patience = Duration::from_secs(60);
+        for n in 0..=limits::HIDDEN_MOUNTS {
+            std::fs::write(root.join(format!(".env.{n}")), "").unwrap();
+        }
+        let refused = search.look().unwrap_err();
+        assert!(refused.message.contains("at most"), "{}", refused.message);
+    }
+
+    #[test]
+    fn a_link_out_of_a_folder_of_credentials_is_followed() {
+        let (_keep, home) = folder();
+        std::fs::create_dir_all(home.join(".aws")).unwrap();
+        std::fs::create_dir_all(home.join("dot")).unwrap();
+        std::fs::write(home.join("dot/awscred"), "secret").unwrap();
+        std::os::unix::fs::symlink(home.join("dot/awscred"), home.join(".aws/credentials"))
+            .unwrap();
+        let masks = look(&home, &[], &[]).masks;
+        assert!(masks.contains(&home.join("dot/awscred")), "{masks:?}");
+    }
+
+    #[test]
+    fn the_repository_around_a_folder_is_sealed_without_a_look() {
+        let (_keep, root) = folder();
+        let deep = root.join("1/2");
+        std::fs::create_dir_all(deep.join(".git/hooks")).unwrap();
+        let mut hidden = Hidden::default();
+        hidden.seal_around(&deep, &[root]);
+        assert_eq!(hidden.sealed, [deep.join(".git")]);
     }
 }

@@ -8,19 +8,21 @@ pub use hidden::own_programs;
 pub use runner::{Finished, Order, RunError, run};
 
 use crate::limits;
+use crate::outcome::{Code, Outcome, system};
 use hands_config::{Config, Home, Mode};
 use hands_sandbox::canary::{Report, State};
 use hands_sandbox::{Network, Plan};
-use hidden::{Hidden, Search};
+use hidden::{Hidden, Search, Unknown};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
 /// How this session's commands are confined.
 pub struct Confinement {
-    workspaces: Vec<PathBuf>,
-    extra_write: Vec<PathBuf>,
+    workspaces: Vec<Root>,
+    extra_write: Vec<Root>,
+    search: Duration,
     extra_protected: Vec<PathBuf>,
     mode: Mode,
     pass: Vec<String>,
@@ -29,7 +31,7 @@ pub struct Confinement {
     scratch: PathBuf,
     tmp: PathBuf,
     env_files: bool,
-    /// What was found on the disk last, and when.
+    /// What was found on the disk last, and until when it counts.
     hidden: Mutex<Option<(Instant, Arc<Hidden>)>>,
     canary: OnceCell<Report>,
 }
@@ -38,8 +40,9 @@ impl Confinement {
     /// Takes from the settings what concerns commands.
     pub fn new(home: &Home, config: &Config, user_home: &Path, tmp: PathBuf) -> Self {
         Self {
-            workspaces: config.workspaces.clone(),
-            extra_write: config.write.extra.clone(),
+            workspaces: roots(&config.workspaces, &config.write.extra),
+            extra_write: roots(&config.write.extra, &config.workspaces),
+            search: Duration::from_secs(config.protect.search_s),
             extra_protected: config.protect.paths.clone(),
             mode: config.sandbox.mode,
             pass: config.env.pass.clone(),
@@ -78,14 +81,13 @@ impl Confinement {
     }
 
     /// What is hidden and sealed now, looked for anew when the last look is old.
-    fn hidden(&self, roots: &[PathBuf]) -> Arc<Hidden> {
+    fn hidden(&self, roots: &[PathBuf]) -> Result<Arc<Hidden>, Unknown> {
         let mut last = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = last
-            .as_ref()
-            .filter(|(at, _)| at.elapsed() < limits::HIDDEN_FOR);
+        let fresh = last.as_ref().filter(|(until, _)| Instant::now() < *until);
         if let Some((_, hidden)) = fresh {
-            return Arc::clone(hidden);
+            return Ok(Arc::clone(hidden));
         }
+        let began = Instant::now();
         let hidden = Arc::new(
             Search {
                 user_home: &self.user_home,
@@ -93,30 +95,33 @@ impl Confinement {
                 extra_protected: &self.extra_protected,
                 env_files: self.env_files,
                 roots,
+                patience: self.search,
             }
-            .look(),
+            .look()?,
         );
-        *last = Some((Instant::now(), Arc::clone(&hidden)));
-        hidden
+        let (least, most) = limits::HIDDEN_FOR;
+        let counts_for = (began.elapsed() * limits::HIDDEN_SHARE).clamp(least, most);
+        *last = Some((Instant::now() + counts_for, Arc::clone(&hidden)));
+        Ok(hidden)
     }
 
     /// The confined child for `argv`. Looks at the disk: not for async threads.
     ///
     /// # Errors
-    /// When a folder of the private tmp cannot be made.
+    /// When a folder of the private tmp cannot be made, or it is not known what to hide.
     pub fn plan(
         &self,
         argv: Vec<String>,
         cwd: PathBuf,
         env: &[(String, String)],
         network: bool,
-    ) -> std::io::Result<Plan> {
+    ) -> Result<Plan, Outcome> {
         let mut plan = Plan {
             argv,
             cwd,
             env: Vec::new(),
-            workspaces: real(&self.workspaces),
-            extra_write: real(&self.extra_write),
+            workspaces: there(&self.workspaces),
+            extra_write: there(&self.extra_write),
             tmp: self.tmp.clone(),
             masks: Vec::new(),
             sealed: Vec::new(),
@@ -131,21 +136,91 @@ impl Confinement {
             },
         };
         let roots = [plan.workspaces.as_slice(), &plan.extra_write].concat();
-        let mut hidden = Hidden::clone(&self.hidden(&roots));
+        let hidden = self.hidden(&roots);
+        let hidden = hidden.map_err(|e| Outcome::fail(Code::Sandbox, e.message).hint(e.hint))?;
+        let mut hidden = Hidden::clone(&hidden);
         hidden.seal_around(&plan.cwd, &roots);
         plan.masks = hidden.masks;
         plan.sealed = hidden.sealed;
-        let tmpdir = plan.tmpdir_inside()?;
+        let tmpdir = plan.tmpdir_inside();
+        let tmpdir = tmpdir.map_err(|e| system("preparing the private tmp", &e))?;
         plan.env = environment::of_child(&self.user_home, &tmpdir, &self.pass, env);
         Ok(plan)
     }
 }
 
-/// The folders that are there, by their real paths. One that is missing (an unplugged disk) is
-/// left out; it serves again when it appears.
-fn real(folders: &[PathBuf]) -> Vec<PathBuf> {
-    folders
+/// A folder that commands may write, and where it was at the start. It is never looked up anew: a
+/// planner may put a link in the place of one that is missing.
+struct Root {
+    given: PathBuf,
+    real: PathBuf,
+}
+
+/// Finds where the roots are. One that lies in another is left out: the other covers it.
+fn roots(given: &[PathBuf], others: &[PathBuf]) -> Vec<Root> {
+    let all: Vec<PathBuf> = given.iter().chain(others).map(|p| expected(p)).collect();
+    let root = |given: &PathBuf| Root {
+        given: given.clone(),
+        real: expected(given),
+    };
+    let inside = |root: &Root| {
+        let mut above = all.iter().filter(|other| **other != root.real);
+        above.any(|other| root.real.starts_with(other))
+    };
+    given
         .iter()
-        .filter_map(|f| f.canonicalize().ok())
+        .map(root)
+        .filter(|root| !inside(root))
         .collect()
+}
+
+/// The real path of what is there, with what is missing below it added as it is spelt.
+fn expected(path: &Path) -> PathBuf {
+    let mut missing = Vec::new();
+    for ancestor in path.ancestors() {
+        if let Ok(real) = ancestor.canonicalize() {
+            return missing.iter().rev().fold(real, |at, name| at.join(name));
+        }
+        missing.extend(ancestor.file_name());
+    }
+    path.to_path_buf()
+}
+
+/// The roots that are there now, and where they were expected. One that is missing (an unplugged
+/// disk) is left out; it serves again when it appears.
+fn there(roots: &[Root]) -> Vec<PathBuf> {
+    let in_place = |root: &&Root| root.given.canonicalize().is_ok_and(|now| now == root.real);
+    roots
+        .iter()
+        .filter(in_place)
+        .map(|root| root.real.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_that_was_missing_is_never_what_a_link_makes_of_it() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let victim = place.join("victim");
+        std::fs::create_dir(&victim).unwrap();
+        let given = [place.join("gone"), place.join("later")];
+        let roots = roots(&given, &[]);
+        assert!(there(&roots).is_empty());
+        std::os::unix::fs::symlink(&victim, &given[0]).unwrap();
+        std::fs::create_dir(&given[1]).unwrap();
+        assert_eq!(there(&roots), [given[1].clone()]);
+    }
+
+    #[test]
+    fn a_root_in_a_root_is_covered_by_it() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let inner = place.join("inner");
+        assert!(roots(&[inner], &[place.clone()]).is_empty());
+        assert_eq!(roots(&[place.clone()], &[]).len(), 1);
+    }
 }

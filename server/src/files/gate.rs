@@ -75,14 +75,19 @@ fn record(
 
 fn required(folder: &Path, nonce: &Nonce, refused: Option<NonceError>) -> Outcome {
     let shown = folder.display();
-    let message = match refused {
+    let message = match &refused {
         None => format!("the first change in {shown} in this session needs your user's consent"),
-        Some(why) => format!("the nonce was refused ({why}); {shown} is not open"),
+        Some(why) => format!("{why} ({shown})"),
+    };
+    let which = if refused.is_some() {
+        "this new nonce"
+    } else {
+        "nonce"
     };
     let expires_at = rfc3339(nonce.expires_at);
     let hint = format!(
         "Ask your user whether files in this folder may be changed. If they agree, repeat the \
-         call with nonce \"{}\" (works once, until {expires_at}).",
+         call with {which} \"{}\" (works once, until {expires_at}).",
         nonce.value
     );
     Outcome::fail(Code::PermissionRequired, message)
@@ -93,10 +98,10 @@ fn required(folder: &Path, nonce: &Nonce, refused: Option<NonceError>) -> Outcom
 }
 
 fn already_open(folder: &Path, refused: NonceError) -> Outcome {
-    let message = format!("the nonce was refused ({refused})");
+    let message = format!("{refused} ({})", folder.display());
     Outcome::fail(Code::PermissionRequired, message)
         .hint(format!(
-            "{} is open in this session: repeat the call without a nonce.",
+            "{} is open in this session already: repeat the call without a nonce.",
             folder.display()
         ))
         .field("folder", folder.to_string_lossy())

@@ -1,10 +1,10 @@
 //! What the file tools share.
 //!
 //! A change to a file goes through these steps, in this order: the path is resolved and judged
-//! (policy), the permission gate is passed ([`gate`]), the file is locked against other calls
-//! ([`locks`]), its content is read and its state remembered ([`existing`]), the new content is
-//! made (the tool's part), the old content is kept as a recovery file, and the new one put in its
-//! place at once ([`replace`]).
+//! (policy), the file is locked against other calls ([`locks`]), its content is read and its state
+//! remembered ([`existing`]), the new content is made (the tool's part), the permission gate is
+//! passed ([`gate`]), the old content is kept as a recovery file, and the new one put in its place
+//! at once ([`replace`]). The gate comes late so that nobody is asked for what cannot be done.
 
 pub mod analysis;
 pub mod existing;

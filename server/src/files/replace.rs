@@ -76,14 +76,7 @@ impl Spot<'_> {
         bytes: &'a [u8],
         executable: bool,
     ) -> Result<Staged<'a>, Outcome> {
-        // A rename would not ask for this: a file that is read-only is meant to be.
-        let writable = fs::accessat(
-            self.folder,
-            self.name,
-            fs::Access::WRITE_OK,
-            AtFlags::EACCESS,
-        );
-        writable.map_err(self.failed("writing"))?;
+        self.check_writable(old)?;
         let mut staged = Staged {
             spot: self,
             old,
@@ -101,6 +94,22 @@ impl Spot<'_> {
         linked.map_err(self.failed("writing beside"))?;
         staged.draft = Some((aside, draft));
         Ok(staged)
+    }
+
+    /// Whether this user may replace the file that was read as `old`.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn check_writable(&self, old: &Existing) -> Result<(), Outcome> {
+        // A rename would not ask for this: a file that is read-only is meant to be.
+        let may = |name: &OsStr, access| fs::accessat(self.folder, name, access, AtFlags::EACCESS);
+        may(self.name, fs::Access::WRITE_OK).map_err(self.failed("writing"))?;
+        match old.metadata.nlink() {
+            // It is written in place.
+            2.. => Ok(()),
+            _ => may(OsStr::new("."), fs::Access::WRITE_OK | fs::Access::EXEC_OK)
+                .map_err(self.failed("writing in the folder of")),
+        }
     }
 
     /// Where the file system cannot exchange: look, then rename. The gap between the two is as

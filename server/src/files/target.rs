@@ -1,7 +1,9 @@
 //! Where a change goes: resolved, judged, gated, and set aside where the file itself must stay.
 
+use super::existing::Existing;
 use super::gate;
 use super::locks::Guard;
+use super::replace::Spot;
 use crate::limits;
 use crate::outcome::{Code, Outcome};
 use crate::session::Session;
@@ -20,6 +22,8 @@ pub struct Writable {
     pub source: Option<Target>,
     /// Where the change was asked for, when it goes elsewhere.
     pub redirected_from: Option<PathBuf>,
+    /// Whether it is in the session's private `/tmp`, which only its path does not tell.
+    pub in_private_tmp: bool,
     /// The folder whose permission a change of the existing file needs.
     gated: Option<PathBuf>,
 }
@@ -81,6 +85,7 @@ impl Writable {
                 target,
                 source,
                 redirected_from: None,
+                in_private_tmp: true,
                 gated: None,
             }),
         }
@@ -92,6 +97,7 @@ impl Writable {
             target,
             source,
             redirected_from: None,
+            in_private_tmp: false,
         }
     }
 
@@ -109,6 +115,7 @@ impl Writable {
                 target: copy,
                 source: Some(original),
                 redirected_from: Some(path),
+                in_private_tmp: false,
                 gated: None,
             });
         }
@@ -149,6 +156,33 @@ impl Writable {
             .unwrap_or_else(PoisonError::into_inner);
         let open = |folder| grants.is_open(folder, Use::Write);
         self.gated.as_deref().is_none_or(open)
+    }
+
+    /// Whether this user may replace the existing file. Asked before consent is: nobody should be
+    /// asked for what then cannot be done.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn check_writable(&self, old: &Existing) -> Result<(), Outcome> {
+        if !self.replaces() {
+            return Ok(());
+        }
+        let (folder, name) = self.target.parent()?;
+        let spot = Spot {
+            folder: &folder,
+            name: &name,
+            shown: self.target.path(),
+        };
+        spot.check_writable(old)
+    }
+
+    /// The path that is written, with a word where it alone would mislead.
+    pub fn shown(&self) -> String {
+        let path = self.target.path().display();
+        match self.in_private_tmp {
+            true => format!("{path} in this session's private /tmp"),
+            false => path.to_string(),
+        }
     }
 
     /// Whether an existing file is changed in place.

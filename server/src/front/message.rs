@@ -74,14 +74,16 @@ pub fn parse(line: &[u8]) -> Option<Inbound> {
     if line.trim_ascii().is_empty() {
         return None;
     }
-    Some(match serde_json::from_slice(line).or_else(|e| repaired(line).ok_or(e)) {
-        Ok(value) => classify(value),
-        Err(e) => Inbound::Rejected(Rejection::new(
-            id_in_prefix(line),
-            code::PARSE,
-            format!("the line is not JSON: {e}"),
-        )),
-    })
+    Some(
+        match serde_json::from_slice(line).or_else(|e| repaired(line).ok_or(e)) {
+            Ok(value) => classify(value),
+            Err(e) => Inbound::Rejected(Rejection::new(
+                id_in_prefix(line),
+                code::PARSE,
+                format!("the line is not JSON: {e}"),
+            )),
+        },
+    )
 }
 
 /// A line as it was meant: half a surrogate pair (an emoji that a client cut in two) and bytes
@@ -275,7 +277,10 @@ mod tests {
     fn a_line_that_is_no_json_is_answered_under_its_id() {
         let deep = format!(r#"{{"jsonrpc":"2.0","id":7,"params":{}"#, "[".repeat(500));
         assert_eq!(rejected(&deep), (json!(7), code::PARSE));
-        assert_eq!(rejected(r#"{"id":"x","method":"#), (json!("x"), code::PARSE));
+        assert_eq!(
+            rejected(r#"{"id":"x","method":"#),
+            (json!("x"), code::PARSE)
+        );
     }
 
     #[test]

@@ -295,7 +295,11 @@ fn complete_initialize(message: &mut Map<String, Value>) -> Result<(), String> {
         match params.get(key) {
             None | Some(Value::Null) => drop(params.insert(key.into(), default)),
             Some(given) if given.is_string() != default.is_string() => {
-                let kind = if default.is_string() { "a string" } else { "an object" };
+                let kind = if default.is_string() {
+                    "a string"
+                } else {
+                    "an object"
+                };
                 return Err(format!("`params.{key}` of initialize must be {kind}"));
             }
             Some(_) => {}

@@ -1,16 +1,20 @@
 //! `bash`: one command line, confined, within the reply budget.
 
+#[path = "bash/shown.rs"]
+mod shown;
+
 use super::{input, output};
 use crate::args::Args;
 use crate::calls::Call;
 use crate::confinement::{self, Order, RunError};
 use crate::limits;
-use crate::outcome::{Code, Outcome, system};
+use crate::outcome::{Code, Outcome};
 use crate::session::Session;
 use hands_policy::command;
-use hands_policy::paths::Kind;
-use hands_sandbox::{Done, Ending, Excerpt, Plan, Request, decode_bytes, encode_bytes};
+use hands_policy::paths::{Kind, Refusal, RefusalKind};
+use hands_sandbox::{Done, Ending, Plan, Request, encode_bytes};
 use serde_json::{Map, Value, json};
+use shown::{Shown, signal_name};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +25,14 @@ const SHELLS: &[&str] = &[
     "/bin/bash",
     "/usr/bin/bash",
     "/run/current-system/sw/bin/bash",
+];
+/// Time of the reply budget that is left for starting a command and telling of it.
+const REPLY_SLACK: Duration = Duration::from_millis(500);
+/// What a program says that was refused something.
+const REFUSALS: &[&str] = &[
+    "Permission denied",
+    "Read-only file system",
+    "Operation not permitted",
 ];
 
 pub(super) fn description(session: &Session) -> String {
@@ -49,7 +61,7 @@ pub(super) fn input_schema(session: &Session) -> Map<String, Value> {
     input(
         json!({
             "command": {"type": "string", "description": "The command line, given to bash -c."},
-            "cwd": {"type": ["string", "null"], "description": "Working folder; default: the first workspace."},
+            "cwd": {"type": ["string", "null"], "description": "Working folder; default: the first workspace that exists."},
             "timeout_s": {
                 "type": ["integer", "null"], "minimum": 1, "maximum": limits.bash_timeout_max_s,
                 "description": format!("Seconds after which the command is ended; default {}.", limits.bash_timeout_s),
@@ -153,8 +165,9 @@ async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outco
         .config
         .reply_budget
         .saturating_sub(call.arrived.elapsed());
-    let timeout = wish.timeout.min(budget);
-    if timeout.is_zero() {
+    let grace = Duration::from_millis(session.config.limits.kill_grace_ms);
+    let (timeout, grace) = times(wish.timeout, grace, budget);
+    if budget.is_zero() {
         return Err(Outcome::fail(
             Code::Timeout,
             "no place for a command became free within the reply budget",
@@ -172,7 +185,7 @@ async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outco
             .as_deref()
             .map(|text| encode_bytes(text.as_bytes())),
         timeout_ms: millis(timeout),
-        grace_ms: session.config.limits.kill_grace_ms,
+        grace_ms: millis(grace),
         // The end of an output says more than its beginning.
         head_bytes: keep / 3,
         tail_bytes: keep - keep / 3,
@@ -198,12 +211,20 @@ async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outco
     }
 }
 
+/// The time a command gets and the time between its signals: together they fit in the reply
+/// budget, with some left for the answer. A short budget shortens both.
+fn times(wanted: Duration, grace: Duration, budget: Duration) -> (Duration, Duration) {
+    let budget = budget.saturating_sub(REPLY_SLACK.min(budget / 8));
+    let grace = grace.min(budget / 4);
+    (wanted.min(budget - grace), grace)
+}
+
 async fn plan(call: &Call, argv: Vec<String>, cwd: PathBuf, wish: &Wish) -> Result<Plan, Outcome> {
     let session = Arc::clone(&call.session);
     let (env, network) = (wish.env.clone(), wish.network);
     let look = move || session.confinement.plan(argv, cwd, &env, network);
     match tokio::task::spawn_blocking(look).await {
-        Ok(plan) => plan.map_err(|e| system("preparing the private tmp", &e)),
+        Ok(plan) => plan,
         Err(e) => Err(Outcome::fail(
             Code::Internal,
             format!("making the plan: {e}"),
@@ -222,8 +243,20 @@ fn check_command(line: &str) -> Result<(), Outcome> {
 }
 
 fn folder(session: &Session, cwd: Option<&str>) -> Result<PathBuf, Outcome> {
-    let target = session.policy.resolve(cwd.unwrap_or("."), None)?;
-    session.policy.check_read(&target)?;
+    let missing = |refusal: Refusal| match refusal.kind {
+        RefusalKind::NotFound => {
+            let near = refusal.hint.as_ref().map(|hint| format!("; {hint}"));
+            let near = near.unwrap_or_default();
+            Outcome::from(refusal).hint(format!("Pass as `cwd` a folder that exists{near}."))
+        }
+        _ => refusal.into(),
+    };
+    let asked = match cwd {
+        Some(cwd) => cwd.to_string(),
+        None => home_folder(session)?,
+    };
+    let target = session.policy.resolve(&asked, None)?;
+    session.policy.check_read(&target).map_err(missing)?;
     match target.kind() {
         Some(Kind::Dir) => Ok(target.path().to_path_buf()),
         _ => Err(Outcome::validation(format!(
@@ -231,6 +264,26 @@ fn folder(session: &Session, cwd: Option<&str>) -> Result<PathBuf, Outcome> {
             target.path().display()
         ))),
     }
+}
+
+/// The first workspace that exists: one may lie on a disk that is not there now.
+fn home_folder(session: &Session) -> Result<String, Outcome> {
+    let workspaces = session.policy.workspaces();
+    let there = workspaces.iter().find(|root| root.real.is_dir());
+    // A path that is no text can still be named as the first one.
+    if let Some(path) = there.map(|root| root.real.to_str().unwrap_or(".")) {
+        return Ok(path.to_string());
+    }
+    let shown: Vec<String> = workspaces
+        .iter()
+        .map(|root| root.given.display().to_string())
+        .collect();
+    let message = format!(
+        "no workspace exists ({}): nothing was run",
+        shown.join(", ")
+    );
+    Err(Outcome::fail(Code::NotFound, message)
+        .hint("Pass as `cwd` a folder that exists, or ask your user to bring a workspace back."))
 }
 
 fn shell() -> Result<String, Outcome> {
@@ -283,6 +336,8 @@ impl<'a> Answer<'a> {
                 done.left_behind.join(", ")
             ));
         }
+        let stderr = Shown::of(&done.stderr, shown_path.as_deref()).text;
+        notes.extend(self.refusal_note(&done, &stderr));
         outcome.text = both.text;
         if outcome.text.is_empty() && notes.is_empty() && outcome.message.is_none() {
             outcome.text = "(no output)".into();
@@ -307,11 +362,30 @@ impl<'a> Answer<'a> {
                 "stdout",
                 Shown::of(&done.stdout, shown_path.as_deref()).text,
             )
-            .field(
-                "stderr",
-                Shown::of(&done.stderr, shown_path.as_deref()).text,
-            )
+            .field("stderr", stderr)
             .field("timed_out", done.timed_out)
+    }
+
+    /// What the sandbox refuses, where a program failed because it was refused something.
+    fn refusal_note(&self, done: &Done, stderr: &str) -> Option<String> {
+        let failed = matches!(done.ending, Ending::Exit(code) if code != 0);
+        if !failed || done.timed_out || done.stopped {
+            return None;
+        }
+        if !REFUSALS.iter().any(|words| stderr.contains(words)) {
+            return None;
+        }
+        let sandbox = &self.call.session.config.sandbox;
+        Some(match sandbox.mode {
+            hands_config::Mode::ReadOnly => {
+                "this server is in read-only mode: the sandbox refuses \
+                to write anywhere but in /tmp"
+                    .into()
+            }
+            _ => "the sandbox refuses to remove or rename anything in the workspaces, to write \
+                outside them and /tmp, and to change git's own files"
+                .into(),
+        })
     }
 
     fn verdict(&self, done: &Done) -> Outcome {
@@ -382,139 +456,23 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// A stream as the planner reads it.
-struct Shown {
-    text: String,
-    cut: bool,
-    lossy: bool,
-}
-
-impl Shown {
-    fn of(excerpt: &Excerpt, whole: Option<&str>) -> Self {
-        let head = decode_bytes(&excerpt.head).unwrap_or_default();
-        let tail = decode_bytes(&excerpt.tail).unwrap_or_default();
-        let kept = (head.len() + tail.len()) as u64;
-        if kept == excerpt.total {
-            let all = [head, tail].concat();
-            let text = String::from_utf8_lossy(&all);
-            return Self {
-                lossy: std::str::from_utf8(&all).is_err(),
-                text: text.into_owned(),
-                cut: false,
-            };
-        }
-        let head = up_to_line(&head);
-        let tail = from_line(&tail);
-        let cut = excerpt.total - (head.len() + tail.len()) as u64;
-        let lossy = std::str::from_utf8(head).is_err() || std::str::from_utf8(tail).is_err();
-        Self {
-            text: hands_text::lines::join_head_tail(
-                &String::from_utf8_lossy(head),
-                &String::from_utf8_lossy(tail),
-                usize::try_from(cut).unwrap_or(usize::MAX),
-                usize::try_from(excerpt.total).unwrap_or(usize::MAX),
-                whole,
-            ),
-            cut: true,
-            lossy,
-        }
-    }
-}
-
-/// Up to the last line end; without one, to the last whole character.
-fn up_to_line(bytes: &[u8]) -> &[u8] {
-    if let Some(end) = memchr::memrchr(b'\n', bytes) {
-        return &bytes[..=end];
-    }
-    match std::str::from_utf8(bytes) {
-        Err(e) if e.error_len().is_none() => &bytes[..e.valid_up_to()],
-        _ => bytes,
-    }
-}
-
-/// From behind the first line end; without one, from the first whole character.
-fn from_line(bytes: &[u8]) -> &[u8] {
-    let last = bytes.len().saturating_sub(1);
-    match memchr::memchr(b'\n', bytes) {
-        Some(end) if end < last => &bytes[end + 1..],
-        _ => {
-            let partial = bytes
-                .iter()
-                .take(3)
-                .take_while(|b| **b & 0xC0 == 0x80)
-                .count();
-            &bytes[partial..]
-        }
-    }
-}
-
-/// `SIGKILL` for 9; the number itself where there is no common name.
-fn signal_name(number: i32) -> String {
-    use rustix::process::Signal;
-    const NAMES: &[(Signal, &str)] = &[
-        (Signal::HUP, "SIGHUP"),
-        (Signal::INT, "SIGINT"),
-        (Signal::QUIT, "SIGQUIT"),
-        (Signal::ILL, "SIGILL"),
-        (Signal::TRAP, "SIGTRAP"),
-        (Signal::ABORT, "SIGABRT"),
-        (Signal::BUS, "SIGBUS"),
-        (Signal::FPE, "SIGFPE"),
-        (Signal::KILL, "SIGKILL"),
-        (Signal::USR1, "SIGUSR1"),
-        (Signal::SEGV, "SIGSEGV"),
-        (Signal::USR2, "SIGUSR2"),
-        (Signal::PIPE, "SIGPIPE"),
-        (Signal::ALARM, "SIGALRM"),
-        (Signal::TERM, "SIGTERM"),
-        (Signal::XCPU, "SIGXCPU"),
-        (Signal::XFSZ, "SIGXFSZ"),
-        (Signal::SYS, "SIGSYS"),
-    ];
-    let named = NAMES.iter().find(|(signal, _)| signal.as_raw() == number);
-    named.map_or_else(|| number.to_string(), |(_, name)| (*name).to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn excerpt(head: &[u8], tail: &[u8], total: u64) -> Excerpt {
-        Excerpt {
-            total,
-            head: encode_bytes(head),
-            tail: encode_bytes(tail),
+    #[test]
+    fn a_command_and_its_grace_fit_in_the_budget() {
+        let (s, ms) = (Duration::from_secs, Duration::from_millis);
+        // Time enough: both are as they were asked for.
+        assert_eq!(times(s(1), s(2), s(45)), (s(1), s(2)));
+        assert_eq!(times(s(600), s(2), s(45)), (ms(42_500), s(2)));
+        assert_eq!(times(s(44), s(2), s(45)), (ms(42_500), s(2)));
+        for budget in [0, 1, 100, 1000, 5000, 45_000].map(ms) {
+            for grace in [0, 200, 2000, 60_000].map(ms) {
+                let (timeout, grace) = times(s(600), grace, budget);
+                assert!(timeout + grace <= budget, "{budget:?}");
+                assert!(timeout * 2 >= budget, "{budget:?}: {timeout:?}");
+            }
         }
-    }
-
-    #[test]
-    fn a_whole_stream_is_shown_as_it_is() {
-        let shown = Shown::of(&excerpt(b"a\xff", b"b", 3), None);
-        assert_eq!(shown.text, "a\u{fffd}b");
-        assert!(shown.lossy && !shown.cut);
-    }
-
-    #[test]
-    fn a_cut_stream_is_cut_at_lines_and_says_where_the_rest_is() {
-        let shown = Shown::of(&excerpt(b"one\ntw", b"hree\nfour\n", 100), Some("/r"));
-        assert!(shown.cut && !shown.lossy);
-        assert_eq!(
-            shown.text,
-            "one\n[\u{2026} 91 of 100 bytes cut; whole output: /r]\nfour\n"
-        );
-    }
-
-    #[test]
-    fn one_long_line_is_cut_at_characters() {
-        let text = "é".repeat(10);
-        let bytes = text.as_bytes();
-        let shown = Shown::of(&excerpt(&bytes[..5], &bytes[13..], 20), None);
-        assert!(!shown.lossy, "{}", shown.text);
-    }
-
-    #[test]
-    fn signals_have_names() {
-        assert_eq!(signal_name(9), "SIGKILL");
-        assert_eq!(signal_name(64), "64");
     }
 }

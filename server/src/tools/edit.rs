@@ -1,8 +1,10 @@
 //! `edit`: exact changes to parts of files, all or nothing.
 
+#[path = "edit/wish.rs"]
+mod wish;
+
 use super::write_file::not_kept;
 use super::{input, output};
-use crate::args::Args;
 use crate::calls::Call;
 use crate::files::existing::Existing;
 use crate::files::replace::{Committed, Spot};
@@ -13,39 +15,13 @@ use crate::outcome::{Code, Outcome};
 use crate::session::Session;
 use hands_text::diff;
 use hands_text::edit::{self as engine, Applied, Edit, EditError};
+use hands_text::encoding;
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-const KNOWN: &[&str] = &[
-    "path",
-    "edits",
-    "old",
-    "new",
-    "replace_all",
-    "expected_count",
-    "start_line",
-    "end_line",
-    "insert_at",
-    "files",
-    "if_sha256",
-    "dry_run",
-    "nonce",
-];
-/// The fields of one edit.
-const EDIT: &[&str] = &[
-    "old",
-    "new",
-    "replace_all",
-    "expected_count",
-    "start_line",
-    "end_line",
-    "insert_at",
-];
-/// Fields for which `""` is a value.
-const KEEP: &[&str] = &["old", "new"];
+use wish::Wish;
 
 pub(super) fn description(_: &Session) -> String {
     "Changes parts of existing files. An edit replaces exact text (`old` must occur once, unless \
@@ -130,151 +106,6 @@ pub(super) fn output_schema() -> Map<String, Value> {
     }))
 }
 
-/// What the planner asked for.
-struct Wish {
-    files: Vec<(String, Vec<Edit>)>,
-    /// The call used `files`: so does its answer.
-    several: bool,
-    if_sha256: Option<String>,
-    dry_run: bool,
-    nonce: Option<String>,
-}
-
-impl Wish {
-    fn read(args: Map<String, Value>) -> Result<Self, Outcome> {
-        let single: Map<String, Value> = EDIT
-            .iter()
-            .filter_map(|name| Some((name.to_string(), args.get(*name)?.clone())))
-            .filter(|(_, value)| !value.is_null())
-            .collect();
-        let args = Args::new(args, "", KNOWN, KEEP)?;
-        let several = args.objects("files")?;
-        let files = match &several {
-            Some(files) => several_files(files, &args, &single)?,
-            None => vec![one_file(&args, single)?],
-        };
-        let if_sha256 = args.string("if_sha256")?.map(str::to_lowercase);
-        if if_sha256.is_some() && files.len() > 1 {
-            return Err(Outcome::validation("`if_sha256` is for a single file"));
-        }
-        Ok(Self {
-            several: several.is_some(),
-            files,
-            if_sha256,
-            dry_run: args.flag("dry_run")?,
-            nonce: args.string("nonce")?.map(str::to_string),
-        })
-    }
-}
-
-fn one_file(args: &Args, single: Map<String, Value>) -> Result<(String, Vec<Edit>), Outcome> {
-    let path = args.required("path")?.to_string();
-    let listed = args.objects("edits")?;
-    // `""` beside a list is a client's way to say nothing.
-    let given = single.values().any(|value| value != "" && value != false);
-    let edits = match (listed, given) {
-        (Some(_), true) => {
-            return Err(Outcome::validation(
-                "`edits` and a single edit at the top level exclude each other",
-            ));
-        }
-        (Some(list), false) => read_edits(list, "")?,
-        (None, _) if single.is_empty() => {
-            return Err(Outcome::validation("`edits` is missing").hint(
-                "Give `edits`, or one edit as `old` and `new`, `start_line`, `end_line` and \
-                 `new`, or `insert_at` and `new`.",
-            ));
-        }
-        (None, _) => vec![read_edit(single, "")?],
-    };
-    Ok((path, edits))
-}
-
-fn several_files(
-    files: &[Map<String, Value>],
-    args: &Args,
-    single: &Map<String, Value>,
-) -> Result<Vec<(String, Vec<Edit>)>, Outcome> {
-    if args.has("path") || args.has("edits") || single.values().any(|v| v != "" && v != false) {
-        return Err(Outcome::validation(
-            "`files` stands instead of `path`, `edits` and a single edit",
-        ));
-    }
-    if files.len() > limits::EDIT_FILES {
-        return Err(Outcome::validation(format!(
-            "`files` holds {} files; at most {} at once",
-            files.len(),
-            limits::EDIT_FILES
-        )));
-    }
-    let read = |(at, file): (usize, &Map<String, Value>)| {
-        let prefix = format!("files[{at}].");
-        let args = Args::new(file.clone(), &prefix, &["path", "edits"], &[])?;
-        let path = args.required("path")?.to_string();
-        match args.objects("edits")? {
-            Some(list) => Ok((path, read_edits(list, &prefix)?)),
-            None => Err(Outcome::validation(format!("`{prefix}edits` is missing"))),
-        }
-    };
-    files.iter().enumerate().map(read).collect()
-}
-
-fn read_edits(list: Vec<Map<String, Value>>, prefix: &str) -> Result<Vec<Edit>, Outcome> {
-    if list.len() > limits::EDITS {
-        return Err(Outcome::validation(format!(
-            "`{prefix}edits` holds {} edits; at most {} at once",
-            list.len(),
-            limits::EDITS
-        )));
-    }
-    let read = |(at, edit)| read_edit(edit, &format!("{prefix}edits[{at}]."));
-    list.into_iter().enumerate().map(read).collect()
-}
-
-fn read_edit(map: Map<String, Value>, prefix: &str) -> Result<Edit, Outcome> {
-    let args = Args::new(map, prefix, EDIT, KEEP)?;
-    let line = |name| -> Result<Option<usize>, Outcome> {
-        let number = args.whole(name, 1..=i64::MAX)?;
-        Ok(number.map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
-    };
-    let start_line = line("start_line")?;
-    let end_line = line("end_line")?;
-    let insert_at = line("insert_at")?;
-    // With lines named, an empty `old` says nothing.
-    let by_line = start_line.is_some() || end_line.is_some() || insert_at.is_some();
-    let old = args
-        .string("old")?
-        .filter(|old| !(by_line && old.is_empty()));
-    let new = args.required("new")?.to_string();
-    let replace_all = args.flag("replace_all")?;
-    let expected_count = args.whole("expected_count", 1..=i64::MAX)?;
-    let expected_count = expected_count.and_then(|n| u64::try_from(n).ok());
-    match (old, start_line, end_line, insert_at) {
-        (Some(old), None, None, None) => Ok(Edit::Replace {
-            old: old.to_string(),
-            new,
-            replace_all,
-            expected_count,
-        }),
-        (None, Some(start_line), Some(end_line), None) => Ok(Edit::Lines {
-            start_line,
-            end_line,
-            new,
-        }),
-        (None, None, None, Some(insert_at)) => Ok(Edit::Insert { insert_at, new }),
-        _ => {
-            let what = match prefix.trim_end_matches('.') {
-                "" => "the edit".to_string(),
-                prefix => format!("`{prefix}`"),
-            };
-            Err(Outcome::validation(format!(
-                "{what} must be one of: `old` and `new`; `start_line`, `end_line` and `new`; \
-                 `insert_at` and `new`"
-            )))
-        }
-    }
-}
-
 /// One file with its edits applied in memory.
 struct Prepared {
     place: Writable,
@@ -298,8 +129,8 @@ impl Prepared {
         if let Some(expected) = if_sha256 {
             check_hash(&place, &old, expected)?;
         }
-        let applied =
-            engine::apply(&old.bytes, edits, None).map_err(|e| refused(&place, prefix, &e))?;
+        let applied = engine::apply(&old.bytes, edits, None)
+            .map_err(|e| refused(&place, prefix, &e, &old.bytes))?;
         Ok(Self {
             place,
             old,
@@ -334,13 +165,18 @@ fn check_hash(place: &Writable, old: &Existing, expected: &str) -> Result<(), Ou
         .field("sha256", found))
 }
 
-fn refused(place: &Writable, prefix: &str, error: &EditError) -> Outcome {
+fn refused(place: &Writable, prefix: &str, error: &EditError, bytes: &[u8]) -> Outcome {
     let code = match error {
         EditError::TooLarge { .. } => Code::TooLarge,
         e if e.is_bad_argument() => Code::Validation,
         _ => Code::Conflict,
     };
-    let message = format!("{}: {prefix}{error}", place.source_path().display());
+    let guessed = encoding::detect(bytes, None).is_ok_and(|detected| !detected.confident);
+    let what = match guessed {
+        true => error.message_for_guess(),
+        false => error.to_string(),
+    };
+    let message = format!("{}: {prefix}{what}", place.source_path().display());
     Outcome::fail(code, message).hint("Nothing was changed.")
 }
 
@@ -369,6 +205,9 @@ pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outc
     }
     if wish.dry_run {
         return Ok(answer(&wish, &prepared, &[]));
+    }
+    for file in &prepared {
+        file.place.check_writable(&file.old)?;
     }
     pass_gates(call, &prepared, wish.nonce.as_deref())?;
     let kept = commit(call, &prepared)?;
@@ -479,18 +318,18 @@ fn answer(wish: &Wish, prepared: &[Prepared], kept: &[Option<PathBuf>]) -> Outco
     let count = prepared.len();
     let mut text = match (wish.dry_run, count) {
         (true, _) => format!("Dry run, nothing was written: {applied} changes."),
-        (false, 1) => format!(
-            "Edited {}: {applied} changes.",
-            prepared[0].place.target.path().display()
-        ),
+        (false, 1) => format!("Edited {}: {applied} changes.", prepared[0].place.shown()),
         (false, count) => format!("Edited {count} files: {applied} changes."),
     };
     for (at, file) in prepared.iter().enumerate() {
         if let Some(from) = &file.place.redirected_from {
+            let copy = match wish.dry_run {
+                true => "a working copy beside it would be made".to_string(),
+                false => format!("the working copy is {}", file.place.target.path().display()),
+            };
             text.push_str(&format!(
-                "\n{} lies outside the workspaces and stays as it is; the working copy is {}.",
-                from.display(),
-                file.place.target.path().display()
+                "\n{} lies outside the workspaces and stays as it is; {copy}.",
+                from.display()
             ));
         }
         if let Some(Some(kept)) = kept.get(at) {
@@ -506,80 +345,32 @@ fn answer(wish: &Wish, prepared: &[Prepared], kept: &[Option<PathBuf>]) -> Outco
         let files = prepared
             .iter()
             .enumerate()
-            .map(|(at, file)| Value::Object(facts(file, kept.get(at).cloned().flatten())));
+            .map(|(at, file)| Value::Object(facts(wish, file, kept.get(at).cloned().flatten())));
         outcome = outcome.field("files", files.collect::<Vec<_>>());
     } else if let Some(file) = prepared.first() {
         outcome
             .fields
-            .extend(facts(file, kept.first().cloned().flatten()));
+            .extend(facts(wish, file, kept.first().cloned().flatten()));
     }
     outcome
 }
 
-fn facts(file: &Prepared, kept: Option<PathBuf>) -> Map<String, Value> {
+fn facts(wish: &Wish, file: &Prepared, kept: Option<PathBuf>) -> Map<String, Value> {
     let text = |path: &PathBuf| Value::from(path.to_string_lossy());
     let mut facts = Map::new();
-    let path = file.place.target.path();
+    // A dry run makes no working copy that could be named.
+    let path = match wish.dry_run {
+        true => file.place.source_path(),
+        false => file.place.target.path(),
+    };
     facts.insert("path".into(), path.to_string_lossy().into());
     facts.insert("sha256".into(), sha256(&file.applied.bytes).into());
     if let Some(kept) = &kept {
         facts.insert("previous_recovery_path".into(), text(kept));
     }
-    if let Some(from) = &file.place.redirected_from {
+    let redirected = file.place.redirected_from.as_ref();
+    if let Some(from) = redirected.filter(|_| !wish.dry_run) {
         facts.insert("redirected_from".into(), text(from));
     }
     facts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(args: Value) -> Result<Wish, String> {
-        let Value::Object(map) = args else { panic!() };
-        Wish::read(map).map_err(|outcome| outcome.shown())
-    }
-
-    #[test]
-    fn one_edit_may_stand_at_the_top() {
-        let wish = read(json!({"path": "a", "old": "x", "new": ""})).unwrap();
-        assert!(
-            matches!(&wish.files[0].1[0], Edit::Replace { old, new, .. } if old == "x" && new.is_empty())
-        );
-        let wish = read(json!({"path": "a", "start_line": 1, "end_line": 2, "new": "", "old": ""}))
-            .unwrap();
-        assert!(matches!(wish.files[0].1[0], Edit::Lines { .. }));
-        let wish = read(json!({"path": "a", "edits": [{"insert_at": 1, "new": "x"}], "old": "", "new": "", "replace_all": false})).unwrap();
-        assert!(matches!(wish.files[0].1[0], Edit::Insert { .. }));
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let err = |args| read(args).err().unwrap();
-        assert!(err(json!({"path": "a"})).contains("`edits` is missing"));
-        assert!(err(json!({"path": "a", "edits": []})).contains("`edits`"));
-        assert!(
-            err(json!({"path": "a", "edits": [{"old": "x"}]}))
-                .contains("`edits[0].new` is missing")
-        );
-        assert!(
-            err(json!({"path": "a", "edits": [{"old": "x", "new": "y", "line": 3}]}))
-                .contains("`edits[0].line`")
-        );
-        assert!(
-            err(json!({"path": "a", "edits": [{"old": "x", "new": "y", "insert_at": 3}]}))
-                .contains("`edits[0]` must be one of")
-        );
-        assert!(
-            err(json!({"path": "a", "old": "x", "new": "y", "edits": [{"old": "x", "new": "y"}]}))
-                .contains("exclude")
-        );
-        assert!(
-            err(
-                json!({"path": "a", "files": [{"path": "b", "edits": [{"old": "x", "new": "y"}]}]})
-            )
-            .contains("`files`")
-        );
-        assert!(err(json!({"old": "x", "new": "y"})).contains("`path` is missing"));
-    }
 }

@@ -6,6 +6,8 @@ mod folder;
 mod large;
 #[path = "read/page.rs"]
 mod page;
+#[path = "read/wrap.rs"]
+mod wrap;
 
 use super::{input, output};
 use crate::args::Args;
@@ -19,7 +21,7 @@ use crate::session::Session;
 use file_format::FileFormat;
 use hands_policy::paths::{Kind, Target};
 use hands_text::encoding::{self, Detected};
-use page::Page;
+use page::{Manner, Page};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::fs::File;
@@ -45,7 +47,7 @@ const LATER: &[&str] = &["pages", "sheet", "range", "max_dim"];
 pub(super) fn description(session: &Session) -> String {
     format!(
         "Reads a text file of any encoding, or lists a folder. Text comes in pages of at most {} \
-         lines and {} bytes; go on with `offset`. Other kinds of files (documents, images, media) \
+         lines (folders: entries) and {} bytes; go on with `offset`. Other kinds of files (documents, images, media) \
          answer `unsupported` with what they are. System files, credentials and keys are refused.",
         limits::READ_LINES,
         session.config.limits.read_bytes
@@ -56,12 +58,12 @@ pub(super) fn input_schema() -> Map<String, Value> {
     input(
         json!({
             "path": {"type": "string", "description": "File or folder; ~ works; relative paths start at the first workspace."},
-            "offset": {"type": ["integer", "null"], "description": "First line, from 1; negative counts from the end."},
-            "limit": {"type": ["integer", "null"], "minimum": 1, "description": "Number of lines."},
+            "offset": {"type": ["integer", "null"], "description": "First line (in a folder: entry), from 1; negative counts from the end."},
+            "limit": {"type": ["integer", "null"], "minimum": 1, "description": "Number of lines (in a folder: entries)."},
             "pages": {"type": ["string", "null"], "description": "For PDF and slides; not in this version."},
             "sheet": {"type": ["string", "null"], "description": "For spreadsheets; not in this version."},
             "range": {"type": ["string", "null"], "description": "For spreadsheets; not in this version."},
-            "as": {"type": ["string", "null"], "enum": ["auto", "text", "image", "metadata", "hex", null], "description": "How to read it; image and hex are not in this version."},
+            "as": {"type": ["string", "null"], "enum": ["auto", "text", "image", "metadata", "hex", null], "description": "How to read it; text: also what looks binary. image and hex are not in this version."},
             "encoding": {"type": ["string", "null"], "description": "Of the text; default: detected."},
             "line_numbers": {"type": ["boolean", "null"], "description": "Number the lines; default false."},
             "max_dim": {"type": ["integer", "null"], "description": "For images; not in this version."},
@@ -80,6 +82,7 @@ pub(super) fn output_schema() -> Map<String, Value> {
         "encoding": {"type": "string"},
         "eol": {"type": "string"},
         "total_lines": {"type": "integer"},
+        "total_entries": {"type": "integer"},
         "start_line": {"type": "integer"},
         "end_line": {"type": "integer"},
         "sha256": {"type": "string"},
@@ -126,7 +129,7 @@ pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outc
     let wish = Wish::read(args)?;
     let target = session.policy.resolve(&wish.path, None)?;
     session.policy.check_read(&target)?;
-    check_recovery(session, &target)?;
+    let reading = Reading::of(session, &target)?;
     if matches!(wish.how, "image" | "hex") {
         return Err(Outcome::fail(
             Code::Unsupported,
@@ -134,55 +137,107 @@ pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outc
         ));
     }
     match target.kind() {
-        Some(Kind::Dir) => folder::list(&target),
-        _ => read(session, &wish, &target),
+        Some(Kind::Dir) => folder::list(session, &wish, &target),
+        _ => read(session, &wish, &target, reading),
     }
 }
 
-/// A recovery file is protected as the file it came from.
-fn check_recovery(session: &Session, target: &Target) -> Result<(), Outcome> {
-    if !target.path().starts_with(session.recovery.folder()) || target.kind() == Some(Kind::Dir) {
-        return Ok(());
+/// What is particular about reading a file, by where it lies.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    /// The longest line, bytes, of a command's output: it must be readable to its last byte, so
+    /// that longer ones are wrapped, and it is UTF-8 whatever it looks like.
+    wrap_at: Option<usize>,
+    /// Whether commands can read it as well.
+    in_commands_reach: bool,
+}
+
+impl Reading {
+    /// A recovery file is protected as the file it came from.
+    fn of(session: &Session, target: &Target) -> Result<Self, Outcome> {
+        let recovery = target.path().starts_with(session.recovery.folder());
+        let mut reading = Self {
+            wrap_at: None,
+            in_commands_reach: !recovery,
+        };
+        if !recovery || target.kind() == Some(Kind::Dir) {
+            return Ok(reading);
+        }
+        match session.recovery.origin_of(target.path()) {
+            Some(None) => {
+                // A byte may take three as U+FFFD: even then a line must fit in a page.
+                let quarter = usize::try_from(session.config.limits.read_bytes / 4);
+                let most = quarter.unwrap_or(usize::MAX).min(limits::READ_LINE_BYTES);
+                reading.wrap_at = Some(most);
+            }
+            Some(Some(origin)) => session.policy.check_origin(&origin)?,
+            None => {
+                return Err(Outcome::fail(
+                    Code::ProtectedPath,
+                    format!("{} is no recovery file", target.path().display()),
+                ));
+            }
+        }
+        Ok(reading)
     }
-    match session.recovery.origin_of(target.path()) {
-        Some(None) => Ok(()),
-        Some(Some(origin)) => Ok(session.policy.check_origin(&origin)?),
-        None => Err(Outcome::fail(
-            Code::ProtectedPath,
-            format!("{} is no recovery file", target.path().display()),
-        )),
+
+    fn detect(self, bytes: &[u8], wish: &Wish) -> Result<Detected, Outcome> {
+        let own = self.wrap_at.map(|_| "utf-8");
+        encoding::detect(bytes, wish.encoding.as_deref().or(own))
+            .map_err(|e| Outcome::validation(format!("`encoding`: {e}")))
+    }
+
+    /// Whether it is to be read as text whatever its bytes are.
+    fn is_text(self, wish: &Wish) -> bool {
+        wish.encoding.is_some() || wish.how == "text" || self.wrap_at.is_some()
     }
 }
 
-fn read(session: &Session, wish: &Wish, target: &Target) -> Result<Outcome, Outcome> {
+fn read(
+    session: &Session,
+    wish: &Wish,
+    target: &Target,
+    reading: Reading,
+) -> Result<Outcome, Outcome> {
     let file = target.open_read()?;
     let failed = |e| system(format!("reading {}", target.path().display()), &e);
     let size = file.metadata().map_err(failed)?.size();
     let mut head = vec![0; limits::SNIFF_BYTES];
     let got = file.read_at(&mut head, 0).map_err(failed)?;
     head.truncate(got);
-    let binary = wish.encoding.is_none() && encoding::is_binary(&head);
+    let binary = !reading.is_text(wish) && encoding::is_binary(&head);
     if binary || wish.how == "metadata" {
-        return what_it_is(wish, target, size, &head, binary);
+        return what_it_is(wish, target, size, &head, binary, reading);
     }
     if size > limits::WHOLE_FILE_BYTES {
-        return large::read(session, wish, target, &file, size);
+        return large::read(session, wish, target, &file, size, reading);
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
     let mut limited = (&file).take(limits::WHOLE_FILE_BYTES + 1);
     limited.read_to_end(&mut bytes).map_err(failed)?;
-    let detected = detect(&bytes, wish)?;
+    let detected = reading.detect(&bytes, wish)?;
     let text = decode(&bytes, &detected);
+    let lines = match reading.wrap_at {
+        Some(width) => wrap::wrap(&text.text, width),
+        None => Cow::Borrowed(&*text.text),
+    };
+    let wrapped = matches!(lines, Cow::Owned(_));
     let page = Page::of(
-        &text.text,
+        &lines,
         wish.offset,
         wish.limit,
         session.config.limits.read_bytes,
-    );
+    )
+    .wrapped(reading.wrap_at.filter(|_| wrapped));
     let analysis = analyse(session, &file, &bytes, &text.text, &detected);
     let name = detected.name();
+    let manner = Manner {
+        numbered: wish.line_numbers,
+        lossy: text.lossy.then_some(name.as_str()),
+        in_commands_reach: reading.in_commands_reach,
+    };
     Ok(page
-        .outcome(wish.line_numbers, text.lossy.then_some(name.as_str()))
+        .outcome(manner)
         .field("path", target.path().to_string_lossy())
         .field("kind", "text")
         .field("mime", "text/plain")
@@ -190,11 +245,6 @@ fn read(session: &Session, wish: &Wish, target: &Target) -> Result<Outcome, Outc
         .field("encoding", name)
         .field("eol", analysis.eol.as_str())
         .field("sha256", analysis.sha256.clone()))
-}
-
-fn detect(bytes: &[u8], wish: &Wish) -> Result<Detected, Outcome> {
-    encoding::detect(bytes, wish.encoding.as_deref())
-        .map_err(|e| Outcome::validation(format!("`encoding`: {e}")))
 }
 
 /// A file's text, borrowed where it is UTF-8 already.
@@ -256,6 +306,7 @@ fn what_it_is(
     size: u64,
     head: &[u8],
     binary: bool,
+    reading: Reading,
 ) -> Result<Outcome, Outcome> {
     let format = FileFormat::from_bytes(head);
     let (kind, mime) = match binary {
@@ -270,7 +321,7 @@ fn what_it_is(
             Code::Unsupported,
             format!("{facts}; this version reads text and folders"),
         )
-        .hint("Use bash with a program that reads this kind of file."),
+        .hint(other_ways(head, reading)),
     };
     let outcome = outcome
         .field("path", target.path().to_string_lossy())
@@ -281,6 +332,28 @@ fn what_it_is(
         Code::Ok => Ok(outcome),
         _ => Err(outcome),
     }
+}
+
+/// What to do about a file that looks binary.
+fn other_ways(head: &[u8], reading: Reading) -> String {
+    let mut ways = Vec::new();
+    if is_mostly_printable(head) {
+        ways.push("Much of it is text: read it with `as: text`.");
+    }
+    if reading.in_commands_reach {
+        ways.push("Use bash with a program that reads this kind of file.");
+    }
+    ways.join(" ")
+}
+
+/// Whether at least three of four bytes are text: visible ASCII, white space, sound UTF-8.
+fn is_mostly_printable(head: &[u8]) -> bool {
+    let printable = |c: &char| !c.is_control() || c.is_ascii_whitespace() || *c == '\u{1b}';
+    let bytes: usize = head
+        .utf8_chunks()
+        .flat_map(|chunk| chunk.valid().chars().filter(printable).map(char::len_utf8))
+        .sum();
+    bytes * 4 >= head.len() * 3
 }
 
 /// The kind of a format in the contract's words.
@@ -302,5 +375,20 @@ impl KindName for file_format::Kind {
             _ => "binary",
         }
         .into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_with_some_odd_bytes_is_told_from_noise() {
+        assert!(is_mostly_printable(b"a log line\0with a NUL\n"));
+        assert!(is_mostly_printable("größer \u{1}\n".as_bytes()));
+        assert!(!is_mostly_printable(
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0"
+        ));
+        assert!(!is_mostly_printable(&[0; 100]));
     }
 }

@@ -95,8 +95,15 @@ impl Wish {
                 "`overwrite` and `append` exclude each other",
             ));
         }
+        let path = args.required("path")?;
+        if path.ends_with('/') {
+            return Err(Outcome::validation(
+                "`path` ends in `/`, which names a folder; write_file makes a file",
+            )
+            .hint("Give the file's name as well; missing folders are made."));
+        }
         Ok(Self {
-            path: args.required("path")?.to_string(),
+            path: path.to_string(),
             content: Content::read(&args)?,
             overwrite,
             append,
@@ -147,7 +154,10 @@ impl Content {
         match (old.filter(|old| !old.is_empty()), encoding) {
             (Some(old), None) => {
                 let detected = encoding::detect(old, None).map_err(invalid)?;
-                encoding::encode(&text, detected.encoding).map_err(invalid)
+                encoding::encode(&text, detected.encoding).map_err(|e| match detected.confident {
+                    true => invalid(e),
+                    false => guessed_wrong(&e, &detected.name()),
+                })
             }
             (Some(_), Some(name)) => {
                 let label = Label::parse(&name).map_err(invalid)?;
@@ -160,6 +170,14 @@ impl Content {
             }
         }
     }
+}
+
+/// The content does not fit an encoding that was only guessed: the guess may be at fault.
+fn guessed_wrong(error: &encoding::EncodingError, guess: &str) -> Outcome {
+    Outcome::validation(format!("`content`: {error}")).hint(format!(
+        "The file's encoding was detected as {guess} (a guess). Read it with `encoding` first to \
+         see which one it is in, then append with that `encoding`."
+    ))
 }
 
 fn with_eol(text: &str, eol: Option<&str>) -> String {
@@ -181,7 +199,6 @@ pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outc
     if place.source.is_some() && !wish.overwrite && !wish.append {
         return Err(exists(place));
     }
-    place.pass_gate(session, &call.turn_id, "write_file", wish.nonce.as_deref())?;
     let old = match &place.source {
         None => None,
         Some(source) => Some(Existing::read(source, session.config.limits.edit_bytes)?),
@@ -192,6 +209,10 @@ pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outc
         .map(|old| old.bytes.as_slice());
     let mut bytes = before.map_or_else(Vec::new, <[u8]>::to_vec);
     bytes.extend(wish.content.encode(before)?);
+    if let Some(old) = &old {
+        place.check_writable(old)?;
+    }
+    place.pass_gate(session, &call.turn_id, "write_file", wish.nonce.as_deref())?;
     let kept = put(call, place, old.as_ref(), &bytes, wish.executable)?;
     Ok(answer(place, &bytes, kept))
 }
@@ -245,9 +266,10 @@ fn answer(place: &Writable, bytes: &[u8], kept: Option<PathBuf>) -> Outcome {
     let path = place.target.path().display().to_string();
     let created = !place.replaces();
     let count = bytes.len();
+    let shown = place.shown();
     let mut text = match created {
-        true => format!("Created {path} ({count} bytes)."),
-        false => format!("Wrote {path} ({count} bytes)."),
+        true => format!("Created {shown} ({count} bytes)."),
+        false => format!("Wrote {shown} ({count} bytes)."),
     };
     if let Some(from) = &place.redirected_from {
         text.push_str(&format!(

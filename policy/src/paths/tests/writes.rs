@@ -195,3 +195,52 @@ fn start_files_and_path_folders_are_not_written_in_a_home_that_is_a_workspace() 
     w.write("proj/bin/x").unwrap();
     w.write("toolsmith/x").unwrap();
 }
+
+#[test]
+fn path_folders_outside_the_home_are_not_written_even_in_a_workspace() {
+    let w = World::new();
+    fs::create_dir_all(w.at("ws/tools/bin/inner")).unwrap();
+    fs::create_dir_all(w.at("ws/src")).unwrap();
+    fs::write(w.at("ws/tools/bin/run"), "x").unwrap();
+    std::os::unix::fs::symlink(w.at("ws/tools/bin"), w.at("ws/link")).unwrap();
+    let folders = [
+        w.at("ws/link"),
+        w.at("ws/later"),
+        PathBuf::new(),
+        PathBuf::from("src"),
+        PathBuf::from("."),
+    ];
+    let World { policy, .. } = w;
+    let w = World {
+        policy: policy.with_path_folders(folders),
+        ..w
+    };
+    for text in [
+        "tools/bin/run",
+        "tools/bin/new",
+        "tools/bin/inner/new",
+        "link/new",
+        "later/new",
+    ] {
+        let refused = w.write(text).unwrap_err();
+        assert_eq!(refused.rule, Some("path_folder"), "{text}");
+    }
+    assert_eq!(w.read("tools/bin/run").unwrap(), "x");
+    for text in ["tools/x", "src/x", "tools/binary"] {
+        w.write(text).unwrap();
+    }
+}
+
+#[test]
+fn a_workspace_that_is_on_the_path_is_only_read() {
+    let w = World::new();
+    fs::write(w.at("ws/run"), "x").unwrap();
+    let folder = w.at("ws");
+    let World { policy, .. } = w;
+    let w = World {
+        policy: policy.with_path_folders([folder]),
+        ..w
+    };
+    assert_eq!(w.write("run").unwrap_err().rule, Some("path_folder"));
+    assert_eq!(w.read("run").unwrap(), "x");
+}

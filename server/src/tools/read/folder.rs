@@ -1,10 +1,13 @@
 //! A folder's entries.
 
+use super::Wish;
 use crate::limits;
 use crate::outcome::{Outcome, system};
+use crate::session::Session;
 use hands_policy::paths::Target;
 use rustix::fs::{self, AtFlags, Dir, FileType};
 use serde_json::{Value, json};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -17,7 +20,7 @@ struct Entry {
     mtime: String,
 }
 
-pub(super) fn list(target: &Target) -> Result<Outcome, Outcome> {
+pub(super) fn list(session: &Session, wish: &Wish, target: &Target) -> Result<Outcome, Outcome> {
     let folder = target.open_dir()?;
     let shown = target.path().display();
     let failed = |e: rustix::io::Errno| system(format!("listing {shown}"), &e.into());
@@ -30,30 +33,54 @@ pub(super) fn list(target: &Target) -> Result<Outcome, Outcome> {
     }
     names.sort();
     let total = names.len();
-    names.truncate(limits::FOLDER_ENTRIES);
-    let entries: Vec<Entry> = names
-        .iter()
-        .filter_map(|name| look(&folder, name))
-        .collect();
+    let limit = usize::try_from(wish.limit).unwrap_or(usize::MAX);
+    let part = part_of(total, wish.offset, limit.min(limits::FOLDER_ENTRIES));
     let mut text = format!("{shown} ({total} entries)\n");
-    for entry in &entries {
-        text.push_str(&entry.line());
+    let mut data = Vec::new();
+    let mut end = part.start;
+    for name in &names[part.clone()] {
+        if text.len() as u64 > session.config.limits.read_bytes {
+            break;
+        }
+        end += 1;
+        if let Some(entry) = look(&folder, name) {
+            text.push_str(&entry.line());
+            data.push(entry.data());
+        }
     }
-    if total > limits::FOLDER_ENTRIES {
-        let cut = total - limits::FOLDER_ENTRIES;
-        text.push_str(&format!(
-            "[{cut} more entries are not shown; use bash: ls or find]"
-        ));
-    }
-    let data: Vec<Value> = entries.iter().map(Entry::data).collect();
+    text.push_str(&note(part.start, end, total));
     let mut outcome = Outcome::ok(text)
         .field("path", target.path().to_string_lossy())
         .field("kind", "folder")
         .field("mime", "inode/directory")
-        .field("size", total)
+        .field("total_entries", total)
         .field("entries", data);
-    outcome.truncated = total > limits::FOLDER_ENTRIES;
+    outcome.truncated = end < total;
     Ok(outcome)
+}
+
+/// The entries from `offset` on: from 1, or negative from the end, as for lines.
+fn part_of(total: usize, offset: Option<i64>, limit: usize) -> Range<usize> {
+    let offset = offset.unwrap_or(1);
+    let far = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
+    let start = match offset < 0 {
+        true => total.saturating_sub(far),
+        false => far.saturating_sub(1).min(total),
+    };
+    start..start.saturating_add(limit).min(total)
+}
+
+/// Which part of the entries was shown, unless it is all, and how to go on.
+fn note(start: usize, end: usize, total: usize) -> String {
+    let next = match end < total {
+        true => format!("; go on with offset {}", end + 1),
+        false => String::new(),
+    };
+    match (start, end) {
+        (0, end) if end == total => String::new(),
+        (start, end) if start == end => format!("[no such entry: the folder has {total}]"),
+        (start, end) => format!("[entries {}–{end} of {total}{next}]", start + 1),
+    }
 }
 
 /// `None` for an entry that went away meanwhile.
@@ -108,5 +135,30 @@ fn visible(c: char) -> Vec<char> {
     match c.is_control() {
         true => c.escape_default().collect(),
         false => vec![c],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_counted_as_lines_are() {
+        assert_eq!(part_of(10, None, 4), 0..4);
+        assert_eq!(part_of(10, Some(0), 4), 0..4);
+        assert_eq!(part_of(10, Some(9), 4), 8..10);
+        assert_eq!(part_of(10, Some(-3), 2), 7..9);
+        assert_eq!(part_of(10, Some(-99), 99), 0..10);
+        assert_eq!(part_of(10, Some(11), 4), 10..10);
+        assert_eq!(part_of(10, Some(i64::MIN), usize::MAX), 0..10);
+    }
+
+    #[test]
+    fn a_part_says_how_to_go_on() {
+        assert_eq!(note(0, 3, 3), "");
+        assert_eq!(note(0, 0, 0), "");
+        assert_eq!(note(0, 2, 3), "[entries 1–2 of 3; go on with offset 3]");
+        assert_eq!(note(2, 3, 3), "[entries 3–3 of 3]");
+        assert_eq!(note(3, 3, 3), "[no such entry: the folder has 3]");
     }
 }
