@@ -59,8 +59,8 @@ pub(crate) struct CallArgs {
     pub(crate) verbose: bool,
 }
 
+// Options of the records before another verb are refused by the verb itself: clap would refuse --json and --home too.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct LogsArgs {
     #[command(subcommand)]
     pub(crate) what: Option<LogsWhat>,
@@ -88,11 +88,11 @@ pub(crate) enum LogsWhat {
     },
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct ActivityArgs {
-    /// How many records.
-    #[arg(short = 'n', long = "last", value_name = "N", default_value_t = limits::LAST)]
-    pub(crate) last: usize,
+    /// How many records (default: 20).
+    #[arg(short = 'n', long = "last", value_name = "N")]
+    pub(crate) last: Option<usize>,
     /// Go on showing records as they are written.
     #[arg(short, long)]
     pub(crate) follow: bool,

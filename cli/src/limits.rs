@@ -10,6 +10,13 @@ pub(crate) const CALL_TIMEOUT_S: u64 = 3_700;
 pub(crate) const CANARY: Duration = Duration::from_secs(60);
 /// Time for a program to say its version.
 pub(crate) const VERSION: Duration = Duration::from_secs(10);
+/// Time that a server which did not start has for its last words and its end.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Time that a server has to end after its input is closed, and again after SIGTERM.
+pub(crate) const SERVER_END: Duration = Duration::from_secs(3);
+/// Time for bubblewrap to say its version, or to make an empty sandbox.
+#[cfg(target_os = "linux")]
+pub(crate) const BWRAP: Duration = Duration::from_secs(5);
 /// Pause between two looks at a followed log.
 pub(crate) const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
 /// Records, entries or faults shown when the caller does not say.

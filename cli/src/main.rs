@@ -19,6 +19,7 @@ mod limits;
 mod output;
 mod programs;
 mod session;
+mod usage;
 mod when;
 
 use args::{Args, Command};
@@ -39,7 +40,10 @@ pub(crate) struct Context {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return usage::report(&error),
+    };
     let out = Out::new(args.json);
     let done = context(&args, out).and_then(|context| run(args.command, &context));
     match done {
@@ -50,13 +54,8 @@ fn main() -> ExitCode {
 
 fn context(args: &Args, out: Out) -> Result<Context, Failure> {
     let env = Env::from_process();
-    let flag = match &args.home {
-        Some(path) => Some(std::path::absolute(path).map_err(|cause| {
-            Failure::usage("the option --home", format!("{}: {cause}", path.display()))
-        })?),
-        None => None,
-    };
-    let home = Home::locate(&env, flag.as_deref())
+    // A relative path is refused, as in HANDS_HOME: the home must not depend on where a program was started.
+    let home = Home::locate(&env, args.home.as_deref())
         .map_err(|error| Failure::new("finding the home", error.to_string()))?;
     Ok(Context { home, env, out })
 }

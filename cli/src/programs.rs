@@ -25,30 +25,110 @@ pub(crate) struct Program {
     pub(crate) variable: &'static str,
 }
 
+/// Why a program of ours cannot be used, and what mends it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unusable {
+    pub(crate) why: String,
+    pub(crate) mend: String,
+}
+
 impl Program {
     /// Its absolute path: what the variable says, else the file beside this program.
-    pub(crate) fn find(self, env: &Env) -> Result<PathBuf, String> {
+    pub(crate) fn find(self, env: &Env) -> Result<PathBuf, Unusable> {
+        let mend = || {
+            format!(
+                "build it and put it beside handsctl, or set {} to its absolute path",
+                self.variable
+            )
+        };
         if let Some(text) = env.get(self.variable) {
             let path = PathBuf::from(text);
-            return if path.is_absolute() && is_program(&path) {
-                Ok(path)
-            } else {
-                Err(format!(
-                    "{} is {text}, which is not the absolute path of a program",
-                    self.variable
-                ))
-            };
+            if path.is_absolute() && path.is_file() {
+                return self.usable(path);
+            }
+            let why = format!(
+                "{} is {text}, which is not the absolute path of a program",
+                self.variable
+            );
+            return Err(Unusable { why, mend: mend() });
         }
-        let me = std::env::current_exe()
-            .map_err(|cause| format!("the place of this program is not known: {cause}"))?;
+        let me = std::env::current_exe().map_err(|cause| Unusable {
+            why: format!("the place of this program is not known: {cause}"),
+            mend: mend(),
+        })?;
         // A link to handsctl may lie elsewhere than the programs.
         let real = me.canonicalize().unwrap_or_else(|_| me.clone());
         let beside = [&me, &real].map(|path| path.with_file_name(self.name));
-        let found = beside.iter().find(|path| is_program(path));
-        found
-            .cloned()
-            .ok_or_else(|| format!("there is no {} beside {}", self.name, me.display()))
+        match beside.into_iter().find(|path| path.is_file()) {
+            Some(path) => self.usable(path),
+            None => Err(Unusable {
+                why: format!("there is no {} beside {}", self.name, me.display()),
+                mend: mend(),
+            }),
+        }
     }
+
+    fn usable(self, path: PathBuf) -> Result<PathBuf, Unusable> {
+        match obstacle(&path) {
+            None => Ok(path),
+            Some(obstacle) => Err(Unusable {
+                why: format!("{} {}", path.display(), obstacle.text()),
+                mend: match obstacle {
+                    Obstacle::Empty => format!("build {} again", self.name),
+                    Obstacle::NoExec => {
+                        "copy all programs of Hands to a folder on a disk that allows execution"
+                            .to_owned()
+                    }
+                    Obstacle::Mode => format!("chmod +x {}", quoted(&path)),
+                },
+            }),
+        }
+    }
+}
+
+/// Why a file that is there cannot be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// It has no bytes.
+    Empty,
+    /// Its disk is mounted without execution.
+    NoExec,
+    /// Its mode does not let this user run it.
+    Mode,
+}
+
+impl Obstacle {
+    /// What is said of the file.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Obstacle::Empty => "is empty (0 bytes)",
+            Obstacle::NoExec => "is on a disk that is mounted noexec",
+            Obstacle::Mode => "is not executable",
+        }
+    }
+}
+
+/// What keeps this file from being run, as far as that can be seen from outside.
+pub(crate) fn obstacle(path: &Path) -> Option<Obstacle> {
+    if path.metadata().is_ok_and(|meta| meta.len() == 0) {
+        return Some(Obstacle::Empty);
+    }
+    if rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() {
+        return None;
+    }
+    let noexec = rustix::fs::statvfs(path)
+        .is_ok_and(|stat| stat.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC));
+    Some(if noexec {
+        Obstacle::NoExec
+    } else {
+        Obstacle::Mode
+    })
+}
+
+/// A path as a word of a shell command.
+pub(crate) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// A file that may be executed.

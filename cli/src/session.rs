@@ -1,16 +1,21 @@
 //! One MCP session with a server of its own.
+//!
+//! The server is a child of ours, not of the transport's: a transport that is dropped kills its child, and with it the
+//! reason for which the child was about to give up.
 
 use crate::exit::Failure;
 use crate::{Context, limits, output, programs};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ClientConfig, Implementation, Tool};
-use rmcp::service::{RoleClient, RunningService, ServiceError, serve_client};
-use rmcp::transport::TokioChildProcess;
+use rmcp::service::{
+    ClientInitializeError, RoleClient, RunningService, ServiceError, serve_client,
+};
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
-use tokio::process::{ChildStderr, Command};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::task::JoinHandle;
 
 /// The last part of what the server wrote to stderr.
 type Tail = Arc<Mutex<Vec<u8>>>;
@@ -49,7 +54,7 @@ fn with_server<T>(
         .build()
         .map_err(|cause| Failure::new("starting the client", cause.to_string()))?;
     runtime.block_on(async {
-        let (mut client, tail) = connect(context, verbose).await?;
+        let (mut client, mut server) = connect(context, verbose).await?;
         let answer = tokio::select! {
             answer = tokio::time::timeout(wait, work(&client)) => {
                 answer.map_err(|_| Failure::new("the call", format!("no answer within {} s", wait.as_secs()))
@@ -61,49 +66,137 @@ fn with_server<T>(
         };
         // Closing its stdin lets the server end its children and finish the trail.
         let _ = client.close().await;
-        answer?.map_err(|error| explain(&error, &tail))
+        drop(client);
+        server.end().await;
+        let failed = matches!(answer, Ok(Err(_)));
+        let status = if failed || verbose {
+            server.last_words().await
+        } else {
+            None
+        };
+        answer?.map_err(|error| explain(&error, &server, status))
     })
 }
 
 async fn connect(
     context: &Context,
     verbose: bool,
-) -> Result<(RunningService<RoleClient, ClientConfig>, Tail), Failure> {
-    let program = programs::MCP.find(&context.env).map_err(|why| {
-        Failure::new("finding hands-mcp", why)
-            .hint("build it, or set HANDS_MCP_BIN to its absolute path")
-    })?;
-    let mut command = Command::new(&program);
-    command
+) -> Result<(RunningService<RoleClient, ClientConfig>, Server), Failure> {
+    let program = programs::MCP
+        .find(&context.env)
+        .map_err(|unusable| Failure::new("finding hands-mcp", unusable.why).hint(unusable.mend))?;
+    let what = || format!("starting {}", program.display());
+    let mut child = Command::new(&program)
         .arg("--standalone")
         .env("HANDS_HOME", context.home.root())
-        .kill_on_drop(true);
-    let what = || format!("starting {}", program.display());
-    let (transport, stderr) = TokioChildProcess::builder(command)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        .kill_on_drop(true)
         .spawn()
         .map_err(|cause| Failure::new(what(), cause.to_string()))?;
-    let tail = Tail::default();
-    let reader = stderr.map(|stderr| tokio::spawn(keep_tail(stderr, tail.clone(), verbose)));
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(Failure::new(what(), "it has no pipes"));
+    };
+    let mut server = Server::new(child, verbose);
     let mut me = ClientConfig::default();
     me.client_info = Implementation::new("handsctl", env!("CARGO_PKG_VERSION"));
-    match tokio::time::timeout(limits::CONNECT, serve_client(me, transport)).await {
-        Ok(Ok(client)) => Ok((client, tail)),
+    // A failed start drops the pipes, and the server sees the end of its input.
+    match tokio::time::timeout(limits::CONNECT, serve_client(me, (stdout, stdin))).await {
+        Ok(Ok(client)) => Ok((client, server)),
         Ok(Err(error)) => {
-            // The reason for an early end is on stderr; it is complete when the server is gone.
-            if let Some(reader) = reader {
-                let _ = tokio::time::timeout(limits::VERSION, reader).await;
-            }
-            Err(Failure::new(what(), with_tail(&error.to_string(), &tail))
+            let status = server.last_words().await;
+            let hung_up = matches!(
+                error,
+                ClientInitializeError::ConnectionClosed(_)
+                    | ClientInitializeError::TransportError { .. }
+            );
+            let why = if hung_up {
+                ended(status)
+            } else {
+                error.to_string()
+            };
+            Err(Failure::new(what(), server.with_tail(&why))
                 .hint("`handsctl doctor` checks this machine"))
         }
-        Err(_) => Err(Failure::new(
-            what(),
-            with_tail(
-                &format!("no answer within {} s", limits::CONNECT.as_secs()),
-                &tail,
-            ),
-        )),
+        Err(_) => {
+            let why = format!("no answer within {} s", limits::CONNECT.as_secs());
+            server.last_words().await;
+            Err(Failure::new(what(), server.with_tail(&why)))
+        }
+    }
+}
+
+/// The server's process. Dropping it kills what still runs.
+struct Server {
+    child: Child,
+    tail: Tail,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    fn new(mut child: Child, verbose: bool) -> Server {
+        let tail = Tail::default();
+        let stderr = child.stderr.take();
+        let reader = stderr.map(|stderr| tokio::spawn(keep_tail(stderr, tail.clone(), verbose)));
+        Server {
+            child,
+            tail,
+            reader,
+        }
+    }
+
+    /// Waits a moment for all of its stderr and for its end.
+    async fn last_words(&mut self) -> Option<ExitStatus> {
+        let Server { child, reader, .. } = self;
+        let both = async {
+            let status = child.wait().await.ok();
+            if let Some(reader) = reader.as_mut() {
+                let _ = reader.await;
+            }
+            status
+        };
+        let whole = tokio::time::timeout(limits::LAST_WORDS, both).await;
+        self.reader = None;
+        // Its end may be known even if something else still holds its stderr open.
+        whole
+            .ok()
+            .flatten()
+            .or_else(|| self.child.try_wait().ok().flatten())
+    }
+
+    /// Lets it end after its input was closed; asks and then forces it if it does not.
+    async fn end(&mut self) {
+        let closed = tokio::time::timeout(limits::SERVER_END, self.child.wait()).await;
+        if closed.is_ok() {
+            return;
+        }
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(pid) = id.and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let _ = tokio::time::timeout(limits::SERVER_END, self.child.wait()).await;
+    }
+
+    /// The message with the last line of the server's stderr.
+    fn with_tail(&self, message: &str) -> String {
+        let words = self
+            .tail
+            .lock()
+            .map(|kept| String::from_utf8_lossy(&kept).trim().to_owned())
+            .unwrap_or_default();
+        match words.lines().next_back() {
+            Some(last) => format!("{message}; it said: {last}"),
+            None => message.to_owned(),
+        }
+    }
+}
+
+/// What happened when the server hung up; whether that shows as an end of its output or as a broken pipe is chance.
+fn ended(status: Option<ExitStatus>) -> String {
+    match status {
+        Some(status) => format!("it ended without an answer ({status})"),
+        None => "it hung up without an answer".to_owned(),
     }
 }
 
@@ -122,26 +215,24 @@ async fn keep_tail(mut stderr: ChildStderr, tail: Tail, verbose: bool) {
     }
 }
 
-/// The message with the server's last words, on one line.
-fn with_tail(message: &str, tail: &Tail) -> String {
-    let words = tail
-        .lock()
-        .map(|kept| String::from_utf8_lossy(&kept).trim().to_owned())
-        .unwrap_or_default();
-    match words.lines().next_back() {
-        Some(last) => format!("{message}; it said: {last}"),
-        None => message.to_owned(),
-    }
-}
-
-fn explain(error: &ServiceError, tail: &Tail) -> Failure {
+fn explain(error: &ServiceError, server: &Server, status: Option<ExitStatus>) -> Failure {
     match error {
         ServiceError::McpError(answer) => Failure::new(
             "the request",
             format!("{} (JSON-RPC error {})", answer.message, answer.code.0),
         )
         .hint("`handsctl tools` lists the tools"),
-        other => Failure::new("the request", with_tail(&other.to_string(), tail))
-            .hint("see `handsctl logs faults`"),
+        other => {
+            let hung_up = matches!(
+                other,
+                ServiceError::TransportClosed | ServiceError::TransportSend(_)
+            );
+            let why = if hung_up {
+                ended(status)
+            } else {
+                other.to_string()
+            };
+            Failure::new("the request", server.with_tail(&why)).hint("see `handsctl logs faults`")
+        }
     }
 }

@@ -117,7 +117,9 @@ fn a_server_that_dies_or_hangs_is_told() {
     let ended = call(&Place::new(), "die", &["call", "bash"]);
     assert_eq!(ended.code, Some(1));
     assert!(
-        ended.err.starts_with("handsctl: the request failed: "),
+        ended.err.starts_with(
+            "handsctl: the request failed: it ended without an answer (exit status: 3); it said: dying words; "
+        ),
         "{ended:?}"
     );
     let ended = call(&Place::new(), "hang", &["call", "bash", "--wait", "1"]);
@@ -142,6 +144,13 @@ fn a_server_that_does_not_start_says_why() {
         "{ended:?}"
     );
     assert_eq!(ended.json()["ok"], false);
+    assert!(
+        ended.json()["message"]
+            .as_str()
+            .unwrap()
+            .contains("it ended without an answer (exit status: 1); it said: config.toml:3"),
+        "{ended:?}"
+    );
 
     let mut command = place.command(&["call", "bash"]);
     let ended = Ended::of(command.env("HANDS_MCP_BIN", "nope").output().unwrap());
@@ -151,6 +160,83 @@ fn a_server_that_does_not_start_says_why() {
             .err
             .contains("HANDS_MCP_BIN is nope, which is not the absolute path of a program"),
         "{ended:?}"
+    );
+}
+
+/// The reason comes after the server has hung up, and it must not be killed before it has given it.
+#[test]
+fn the_last_words_are_waited_for() {
+    let place = Place::new();
+    let broken = place.script(
+        "server",
+        "exec >&-\necho early >&2\nsleep 0.5\necho 'the reason' >&2\nexit 78\n",
+    );
+    for args in [
+        &["--json", "call", "bash"][..],
+        &["--json", "tools"],
+        &["tools"],
+    ] {
+        let mut command = place.command(args);
+        let ended = Ended::of(command.env("HANDS_MCP_BIN", &broken).output().unwrap());
+        assert_eq!(ended.code, Some(1));
+        let words = "it ended without an answer (exit status: 78); it said: the reason";
+        assert!(ended.err.contains(words), "{ended:?}");
+        if args[0] == "--json" {
+            let message = ended.json()["message"].to_string();
+            assert!(message.contains(words), "{ended:?}");
+        }
+    }
+}
+
+/// A server that hung up and does not end is not waited for without limit.
+#[test]
+fn a_server_that_lingers_is_left_after_a_moment() {
+    let place = Place::new();
+    let lingering = place.script("server", "echo words >&2\nexec sleep 600 >&-\n");
+    let began = std::time::Instant::now();
+    let mut command = place.command(&["tools"]);
+    let ended = Ended::of(command.env("HANDS_MCP_BIN", &lingering).output().unwrap());
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("it said: words"), "{ended:?}");
+    assert!(began.elapsed() < std::time::Duration::from_secs(15));
+}
+
+#[test]
+fn the_real_server_says_why_it_does_not_start() {
+    built("hands-mcp");
+    let place = Place::new();
+    place.config("workspaces = 3\n");
+    for _ in 0..5 {
+        let ended = place.run(&["--json", "call", "bash"]);
+        assert_eq!(ended.code, Some(1));
+        let message = ended.json()["message"].to_string();
+        assert!(
+            message.contains("config.toml:1: key `workspaces`"),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_run_is_told_with_its_mend() {
+    let place = Place::new();
+    let script = place.script("server", "exit 0\n");
+    let run = || {
+        let mut command = place.command(&["tools"]);
+        Ended::of(command.env("HANDS_MCP_BIN", &script).output().unwrap()).err
+    };
+    common::chmod(&script, 0o644);
+    let err = run();
+    assert!(
+        err.contains("server is not executable; chmod +x '"),
+        "{err}"
+    );
+    std::fs::write(&script, "").unwrap();
+    common::chmod(&script, 0o755);
+    let err = run();
+    assert!(
+        err.contains("server is empty (0 bytes); build hands-mcp again"),
+        "{err}"
     );
 }
 

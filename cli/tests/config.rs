@@ -3,7 +3,6 @@
 mod common;
 
 use common::Place;
-use std::path::Path;
 
 #[test]
 fn path_is_the_homes_file() {
@@ -82,6 +81,36 @@ fn check_tells_file_line_key_and_reason() {
 }
 
 #[test]
+fn a_file_of_no_bytes_and_a_link_to_nowhere_fail_the_check() {
+    let place = Place::new();
+    place.config("");
+    let file = place.home().config_file();
+    let failed = |why: &str| {
+        let ended = place.run(&["config", "check"]);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let shown = format!("{}: is {why}", file.display());
+        assert!(ended.err.contains(&shown), "{ended:?}");
+        assert!(
+            ended.err.ends_with("remove it to use the defaults\n"),
+            "{ended:?}"
+        );
+        let json = place.run(&["config", "check", "--json"]);
+        assert_eq!(json.code, Some(1));
+        assert_eq!(json.json()["ok"], false);
+        assert_eq!(place.run(&["config", "show"]).code, Some(1));
+    };
+    failed("empty, as a write that was cut short leaves it");
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink("/nowhere/config.toml", &file).unwrap();
+    failed("a link to /nowhere/config.toml, which is not there");
+
+    std::fs::remove_file(&file).unwrap();
+    place.config("# all defaults\n\n");
+    let ended = place.run(&["config", "check"]);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+}
+
+#[test]
 fn check_creates_nothing() {
     let place = Place::new();
     std::fs::remove_dir(place.workspace()).unwrap();
@@ -107,5 +136,58 @@ fn version_and_a_wrong_home() {
         ),
         "{ended:?}"
     );
-    assert!(Path::new("/").exists());
+    // A relative path is refused, whichever way it comes.
+    let flag = place.run(&["--home", "rel", "config", "path"]);
+    let mut command = place.command(&["config", "path"]);
+    let variable = common::Ended::of(command.env("HANDS_HOME", "rel").output().unwrap());
+    for (ended, from) in [
+        (flag, "flag --home"),
+        (variable, "environment variable HANDS_HOME"),
+    ] {
+        assert_eq!(
+            (ended.code, ended.err),
+            (
+                Some(1),
+                format!(
+                    "handsctl: finding the home failed: {from}: rel is not absolute; give the absolute path of a \
+                     folder of its own\n"
+                )
+            )
+        );
+    }
+}
+
+#[test]
+fn usage_errors_are_json_too() {
+    let place = Place::new();
+    for (args, message) in [
+        (
+            &["--json", "frobnicate"][..],
+            "unrecognized subcommand 'frobnicate'",
+        ),
+        (
+            &["call", "--json"],
+            "the following required arguments were not provided: <TOOL>",
+        ),
+        (
+            &["logs", "--json", "--nope"],
+            "unexpected argument '--nope' found",
+        ),
+        (
+            &["config", "--json"],
+            "'handsctl config' requires a subcommand but one was not provided [subcommands: show, check, path, help]",
+        ),
+    ] {
+        let ended = place.run(args);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        let json = ended.json();
+        assert_eq!(json["ok"], false);
+        assert_eq!(json["code"], "usage");
+        assert_eq!(json["message"], message);
+        assert_ne!(ended.err, "");
+    }
+    let plain = place.run(&["frobnicate"]);
+    assert_eq!((plain.code, plain.out.as_str()), (Some(2), ""));
+    let help = place.run(&["--json", "--help"]);
+    assert_eq!((help.code, help.err.as_str()), (Some(0), ""));
 }

@@ -84,14 +84,61 @@ fn a_wrong_time_is_a_usage_error() {
 }
 
 #[test]
-fn an_empty_home_has_no_records_and_an_intact_trail() {
+fn a_home_that_is_not_there_has_no_records_and_says_so() {
     let place = Place::new();
+    let root = place.home().root().display().to_string();
+    for (args, err) in [
+        (&["logs", "lifecycle"][..], "no starts or stops recorded at"),
+        (&["logs", "faults"], "no faults recorded at"),
+    ] {
+        let ended = place.run(args);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{ended:?}");
+        assert_eq!(ended.err, format!("handsctl: {err} {root}\n"));
+        let json = place.run(&[args, &["--json"]].concat());
+        assert_eq!(
+            (json.code, json.out.as_str(), json.err.as_str()),
+            (Some(0), "", "")
+        );
+    }
     let ended = place.run(&["logs"]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""));
-    for log in ["lifecycle", "faults"] {
-        assert_eq!(place.run(&["logs", log]).code, Some(0));
-    }
+    let ended = place.run(&["logs", "verify"]);
+    assert_eq!(ended.code, Some(0));
+    assert_eq!(ended.out, format!("no trail yet at {root}\n"));
+    let json = place.run(&["logs", "verify", "--json"]);
+    assert_eq!(json.code, Some(0));
+    assert_eq!(json.json()["ok"], true);
+    assert_eq!(json.json()["message"], format!("no trail yet at {root}"));
     assert!(!place.home().root().exists(), "reading makes nothing");
+}
+
+#[test]
+fn global_options_may_stand_anywhere() {
+    let place = filled();
+    let root = place.home().root().display().to_string();
+    let wanted = place.run(&["--json", "logs", "verify"]);
+    assert_eq!(wanted.json()["ok"], true);
+    for args in [
+        &["logs", "--json", "verify"][..],
+        &["logs", "verify", "--json"],
+        &["logs", "--json", "--home", &root, "verify"],
+    ] {
+        let ended = place.run(args);
+        assert_eq!(
+            (ended.code, &ended.out),
+            (Some(0), &wanted.out),
+            "{args:?}: {ended:?}"
+        );
+    }
+    // An option that would have no effect is refused.
+    for args in [
+        &["logs", "-n", "20", "verify"][..],
+        &["logs", "--tool", "x", "faults"],
+    ] {
+        let ended = place.run(args);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.err.contains("put it behind"), "{ended:?}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::value::Raw;
 use rustix::fs::{Mode, OFlags};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml_edit::{Document, Item, TableLike, Value};
 
 /// One setting as written in the file.
@@ -22,24 +22,36 @@ pub(crate) struct Written {
     pub(crate) element_lines: Vec<usize>,
 }
 
+/// What mends a file that holds nothing a person wrote.
+const REMOVE: &str = "remove it to use the defaults";
+
 /// Reads the file's text. `None` if there is no file.
+///
+/// Only a file that is plainly not there means the defaults: a link to nowhere and a file without a single byte are what
+/// a lost disk and a write that was cut short leave behind, and the defaults could be laxer than what they held.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
     let error = |reason: String| ConfigError::new(whole(path), reason);
     // NONBLOCK: a FIFO in the file's place must not hang the start.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(descriptor) => std::fs::File::from(descriptor),
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(rustix::io::Errno::NOENT) => {
+            return match dangling(path) {
+                Some(link) => Err(leads_nowhere(path, &link)),
+                None => Ok(None),
+            };
+        }
         Err(errno) => {
             return Err(error(format!("cannot be opened: {errno}"))
-                .hint("make it a file that you may read, or remove it to use the defaults"));
+                .hint(format!("make it a file that you may read, or {REMOVE}")));
         }
     };
     let meta = file
         .metadata()
         .map_err(|cause| error(format!("cannot be looked at: {cause}")))?;
     if !meta.is_file() {
-        return Err(error("is not a regular file".to_owned()).hint("put a file in its place"));
+        return Err(error("is not a regular file".to_owned())
+            .hint(format!("put a file in its place, or {REMOVE}")));
     }
     let me = rustix::process::geteuid().as_raw();
     if meta.uid() != me && meta.uid() != 0 {
@@ -59,10 +71,41 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
             limits::CONFIG_FILE_BYTES
         )));
     }
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(Some(text)),
-        Err(cause) => Err(not_utf8(path, &cause)),
+    let text = String::from_utf8(bytes).map_err(|cause| not_utf8(path, &cause))?;
+    if without_mark(&text).is_empty() {
+        // Blank lines and comments are a person's choice; nothing at all is not.
+        return Err(
+            error("is empty, as a write that was cut short leaves it".to_owned()).hint(REMOVE),
+        );
     }
+    Ok(Some(text))
+}
+
+/// Editors on other systems put a byte order mark in front; it is no part of the text.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// The link without a target on the way to `path`, `path` itself included.
+fn dangling(path: &Path) -> Option<PathBuf> {
+    path.ancestors()
+        .find(|part| part.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) && !part.exists())
+        .map(Path::to_path_buf)
+}
+
+fn leads_nowhere(path: &Path, link: &Path) -> ConfigError {
+    let target = std::fs::read_link(link).unwrap_or_default();
+    let target = target.display();
+    if link == path {
+        let reason = format!("is a link to {target}, which is not there");
+        return ConfigError::new(whole(path), reason)
+            .hint(format!("put the file back there, or {REMOVE}"));
+    }
+    let reason = format!(
+        "cannot be looked for: {} is a link to {target}, which is not there",
+        link.display()
+    );
+    ConfigError::new(whole(path), reason).hint("make the target, or remove the link")
 }
 
 fn not_utf8(path: &Path, cause: &std::string::FromUtf8Error) -> ConfigError {
@@ -91,8 +134,7 @@ pub(crate) fn at_line(path: &Path, line: usize) -> Place {
 
 /// Finds every setting in `text`; unknown keys and bad syntax are errors.
 pub(crate) fn parse(path: &Path, text: &str) -> Result<Vec<Written>, ConfigError> {
-    // Editors on other systems put a byte order mark in front; it is no part of the text.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = without_mark(text);
     let document = Document::parse(text).map_err(|cause| syntax(path, text, &cause))?;
     let mut walk = Walk {
         path,

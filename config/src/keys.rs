@@ -336,6 +336,16 @@ pub static KEYS: &[Key] = &[
         doc: "Whether `.env` files are refused to the tools.",
     },
     Key {
+        name: "protect.search_s",
+        slot: Slot::Int {
+            min: 0,
+            max: 60,
+            at: |c| &mut c.protect.search_s,
+        },
+        unit: "s",
+        doc: "Time a look through the workspaces for secrets and repositories may take before a command; when it is over, the command is refused. 0: no look, and what it would find is open to commands.",
+    },
+    Key {
         name: "env.pass",
         slot: Slot::Names(|c| &mut c.env.pass),
         unit: "",

@@ -37,6 +37,8 @@ pub const KILL_GRACE_MS: u64 = 2000;
 pub const RECOVERY_FILE_BYTES: u64 = 256 * MIB;
 /// Most output of one command kept in its recovery file, in bytes.
 pub const SPILL_BYTES: u64 = 2 * GIB;
+/// Seconds a look through the workspaces for secrets may take before a command.
+pub const SEARCH_S: u64 = 5;
 /// Seconds a nonce is valid.
 pub const NONCE_TTL_S: u64 = 600;
 /// Seconds a grant lasts at most.

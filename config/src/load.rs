@@ -115,19 +115,31 @@ impl Loaded {
         let Some(path) = self.config.workspaces.first().filter(|path| !path.exists()) else {
             return Ok(None);
         };
+        let error = |reason: String, hint: &str| {
+            let reason = format!(
+                "the workspace {} cannot be created: {reason}",
+                path.display()
+            );
+            ConfigError::new(Place::Default, reason)
+                .key("workspaces")
+                .hint(hint)
+        };
         match std::fs::create_dir(path) {
             Ok(()) => Ok(Some(path.clone())),
             // Another server that starts at the same moment did it.
-            Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => Ok(None),
-            Err(cause) => Err(ConfigError::new(
-                Place::Default,
-                format!(
-                    "the workspace {} cannot be created: {cause}",
-                    path.display()
-                ),
-            )
-            .key("workspaces")
-            .hint("set HANDS_WORKSPACES to a folder that you may write")),
+            Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => {
+                if path.exists() {
+                    return Ok(None);
+                }
+                Err(error(
+                    "a link to nowhere is in its place".to_owned(),
+                    "remove the link, or make its target",
+                ))
+            }
+            Err(cause) => Err(error(
+                cause.to_string(),
+                "set HANDS_WORKSPACES to a folder that you may write",
+            )),
         }
     }
 }
@@ -174,13 +186,6 @@ impl Loader {
         let Some(text) = file::read(&self.file)? else {
             return Ok(());
         };
-        if text.trim().is_empty() {
-            // Also what is left of a file that was truncated; the person should know that defaults hold.
-            self.warnings.push(format!(
-                "{}: the file is empty, so the defaults hold",
-                self.file.display()
-            ));
-        }
         for written in file::parse(&self.file, &text)? {
             self.element_lines
                 .insert(written.key.name, written.element_lines);

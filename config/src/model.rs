@@ -119,6 +119,8 @@ pub struct Protect {
     pub paths: Vec<PathBuf>,
     /// Whether `.env` files are protected.
     pub env_files: bool,
+    /// Seconds a look through the workspaces for secrets may take before a command; 0: none.
+    pub search_s: u64,
 }
 
 /// `[env]`.
@@ -157,6 +159,7 @@ impl Default for Config {
             protect: Protect {
                 paths: Vec::new(),
                 env_files: true,
+                search_s: limits::SEARCH_S,
             },
             env: EnvRules::default(),
             trail: TrailCfg {

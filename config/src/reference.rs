@@ -39,8 +39,10 @@ Every setting has an environment variable that overrides the file: `HANDS_` and 
 so `sandbox.mode` is `HANDS_SANDBOX_MODE`. Lists in a variable are separated by colons. An empty variable counts as unset.
 Flags override both. `handsctl config show` prints every value with its source, `handsctl config check` says what is wrong.
 
-No file means the defaults. Anything wrong (an unknown key, a wrong type, a value out of range, text that is not TOML)
-stops the start with file, line, key and reason. No tool can change the configuration.
+No file means the defaults, and so does a file with nothing but comments or blank lines. Anything wrong (an unknown key, a
+wrong type, a value out of range, text that is not TOML) stops the start with file, line, key and reason. So does a file of
+0 bytes, which is what a write that was cut short leaves, and a link whose target is not there: remove it to use the
+defaults. No tool can change the configuration.
 
 Paths are absolute or start with `~/`. These cannot be a workspace: `/`, your home folder or anything that contains it,
 system folders (`/etc`, `/usr`, …), folders with credentials, and anything that overlaps the home of Hands.

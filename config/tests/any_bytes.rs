@@ -35,7 +35,7 @@ proptest! {
                 prop_assert!((1..=lines).contains(&line), "line {} of {}", line, lines);
             }
         }
-        std::fs::write(home.config_file(), "").unwrap();
+        std::fs::remove_file(home.config_file()).unwrap();
         for key in hands_config::keys::KEYS {
             let name = key.env_name();
             let env = Env::of(&[("HOME", "/home/ann"), (&name, &value)]);

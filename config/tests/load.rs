@@ -81,10 +81,81 @@ fn no_file_means_the_defaults() {
 }
 
 #[test]
-fn an_empty_file_means_the_defaults_and_is_said() {
+fn a_default_workspace_that_leads_nowhere_is_told_at_the_start() {
     let place = Place::new();
-    let loaded = place.file("\n").load(&[]);
-    assert!(loaded.warnings[0].ends_with("config.toml: the file is empty, so the defaults hold"));
+    std::os::unix::fs::symlink("/nowhere", place.ann().join("Hands")).unwrap();
+    let error = place.load(&[]).create_default_workspace().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("Hands cannot be created: a link to nowhere is in its place; remove the link, or make its target"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_file_of_comments_or_blank_lines_means_the_defaults() {
+    for text in ["\n", " ", "\r\n", "# nothing yet\n"] {
+        let place = Place::new();
+        let loaded = place.file(text).load(&[]);
+        assert!(
+            loaded.warnings.is_empty(),
+            "{text:?}: {:?}",
+            loaded.warnings
+        );
+        assert_eq!(loaded.config.sandbox.mode, Mode::Default);
+    }
+}
+
+/// Variables and flags do not stand in for a file that was lost: it may have held more than they say.
+#[test]
+fn what_a_cut_write_leaves_stops_the_start() {
+    let place = Place::new();
+    for (text, message) in [
+        (
+            "",
+            "FILE: is empty, as a write that was cut short leaves it; remove it to use the defaults",
+        ),
+        (
+            "\u{feff}",
+            "FILE: is empty, as a write that was cut short leaves it; remove it to use the defaults",
+        ),
+        ("\0\0\0\0", "FILE:1: not valid TOML: "),
+        ("[sandbox]\nmode = \"str", "FILE:2: not valid TOML: "),
+    ] {
+        for vars in [&[][..], &[("HANDS_SANDBOX_MODE", "strict")]] {
+            let error = place.file(text).error(vars);
+            assert!(error.starts_with(message), "{text:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_link_to_nowhere_stops_the_start() {
+    use std::os::unix::fs::symlink;
+    let place = Place::new();
+    let file = place.home().config_file();
+    symlink("/nowhere/config.toml", &file).unwrap();
+    assert_eq!(
+        place.error(&[]),
+        "FILE: is a link to /nowhere/config.toml, which is not there; put the file back there, or remove it to use \
+         the defaults"
+    );
+    // The home on a disk that is gone.
+    std::fs::remove_file(&file).unwrap();
+    std::fs::remove_dir(place.home().root()).unwrap();
+    symlink("/nowhere", place.home().root()).unwrap();
+    assert_eq!(
+        place.error(&[]),
+        "FILE: cannot be looked for: ANN/hands-home is a link to /nowhere, which is not there; make the target, or \
+         remove the link"
+    );
+    // A link to a file that is there serves.
+    std::fs::remove_file(place.home().root()).unwrap();
+    std::fs::create_dir(place.home().root()).unwrap();
+    std::fs::write(place.ann().join("dotfiles.toml"), "reply_budget_s = 20\n").unwrap();
+    symlink("../dotfiles.toml", &file).unwrap();
+    assert_eq!(place.load(&[]).config.reply_budget, Duration::from_secs(20));
 }
 
 #[test]
@@ -282,14 +353,14 @@ fn files_that_are_no_text_are_refused_at_once() {
     std::fs::create_dir(&path).unwrap();
     assert_eq!(
         place.error(&[]),
-        "FILE: is not a regular file; put a file in its place"
+        "FILE: is not a regular file; put a file in its place, or remove it to use the defaults"
     );
     std::fs::remove_dir(&path).unwrap();
     let made = std::process::Command::new("mkfifo").arg(&path).status();
     assert!(made.unwrap().success());
     assert_eq!(
         place.error(&[]),
-        "FILE: is not a regular file; put a file in its place"
+        "FILE: is not a regular file; put a file in its place, or remove it to use the defaults"
     );
 }
 

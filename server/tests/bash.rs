@@ -230,6 +230,70 @@ fn the_reply_budget_ends_a_command() {
 }
 
 #[test]
+fn a_stubborn_command_is_answered_within_the_reply_budget() {
+    let place = Place::new();
+    let mut server = place
+        .start()
+        .env("HANDS_REPLY_BUDGET_S", "4")
+        .env("HANDS_LIMITS_KILL_GRACE_MS", "1000")
+        .open();
+    let stubborn = "trap '' TERM; while :; do sleep 300; done";
+    let reply = server.bash(stubborn).expect("timeout");
+    let took = reply.field("duration_ms").as_u64().unwrap();
+    assert!(took <= 4000, "{took} ms");
+    assert!(!reply.text().contains("timeout_s"), "{}", reply.text());
+    server.end();
+}
+
+#[test]
+fn a_missing_workspace_is_passed_over() {
+    let place = Place::new();
+    let gone = place.root().join("unplugged");
+    let there = place.workspace();
+    let mut server = place
+        .start()
+        .workspaces(&[gone.clone(), there.clone()])
+        .open();
+    let reply = server.bash("pwd").ok();
+    assert_eq!(reply.stdout(), format!("{}\n", there.display()));
+    let missing = server.call("bash", json!({"command": "pwd", "cwd": there.join("no")}));
+    let missing = missing.expect("not_found");
+    assert!(
+        missing.string("hint").contains("`cwd`"),
+        "{}",
+        missing.text()
+    );
+    server.end();
+    let mut server = place.start().workspaces(std::slice::from_ref(&gone)).open();
+    let none = server.bash("pwd").expect("not_found");
+    assert!(none.string("hint").contains("`cwd`"), "{}", none.text());
+    let elsewhere = json!({"command": "pwd", "cwd": there});
+    assert_eq!(server.call("bash", elsewhere).ok().stdout(), reply.stdout());
+    server.end();
+}
+
+#[test]
+fn what_the_sandbox_refuses_is_said_where_something_was_refused() {
+    let place = Place::new();
+    place.write("a", "x");
+    let mut server = place.open();
+    let note = "[the sandbox refuses to remove or rename anything in the workspaces";
+    let moved = server.bash("mv a b").expect("process");
+    assert!(moved.text().contains(note), "{}", moved.text());
+    let outside = server.bash("echo x > ~/new").expect("process");
+    assert!(outside.text().contains(note), "{}", outside.text());
+    for command in [
+        "ls nosuch",
+        "echo Permission denied >&2",
+        "echo Permission denied; exit 1",
+    ] {
+        let reply = server.bash(command);
+        assert!(!reply.text().contains("sandbox"), "{}", reply.text());
+    }
+    server.end();
+}
+
+#[test]
 fn a_call_returns_when_its_command_ends_not_when_its_time_is_up() {
     let place = Place::new();
     let mut server = place.open();

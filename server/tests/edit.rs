@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Place, Reply, Server, picture};
+use common::{Place, Reply, Server, is_root, picture, put};
 use serde_json::{Value, json};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -358,6 +358,11 @@ fn a_hash_that_differs_stops_it() {
     let hash = read.string("sha256").to_string();
     let args = json!({"path": "f", "old": "one", "new": "two", "if_sha256": hash.to_uppercase()});
     server.call("edit", args.clone()).ok();
+    for bad in ["abc", &"z".repeat(64), &format!("{hash}0")] {
+        let args = json!({"path": "f", "old": "two", "new": "three", "if_sha256": bad});
+        let reply = server.call("edit", args).expect("validation");
+        assert!(reply.text().contains("64 hex"), "{}", reply.text());
+    }
     place.write("f", "one, saved by the person\n");
     server.call("edit", args).expect("conflict");
     assert_eq!(place.read("f"), b"one, saved by the person\n");
@@ -415,5 +420,77 @@ fn edits_at_once_on_one_file_are_all_there() {
     ids.iter().for_each(|id| drop(server.reply(id).ok()));
     let expected: String = (0..20).map(|n| format!("[{n}]\n")).collect();
     assert_eq!(String::from_utf8(place.read("f")).unwrap(), expected);
+    server.end();
+}
+
+#[test]
+fn a_guessed_encoding_is_said_to_be_a_guess() {
+    let (place, mut server) = opened();
+    let before = b"caf\xe9 au lait\nna\xefve\n";
+    place.write("f", before);
+    let reply = replace(&mut server, "f", "lait", "\u{65e5}").expect("validation");
+    let text = reply.text();
+    assert!(text.contains("detected as windows-125"), "{text}");
+    assert!(
+        text.contains("(a guess)") && text.contains("`encoding`"),
+        "{text}"
+    );
+    assert!(!text.contains("utf-8"), "{text}");
+    let append = json!({"path": "f", "content": "\u{65e5}", "append": true});
+    let reply = server.call("write_file", append).expect("validation");
+    assert!(reply.text().contains("(a guess)"), "{}", reply.text());
+    assert!(!reply.text().contains("utf-8"), "{}", reply.text());
+    assert_eq!(place.read("f"), before);
+    server.end();
+}
+
+#[test]
+fn lists_must_hold_something() {
+    let (place, mut server) = opened();
+    place.write("f", "one\n");
+    for (args, words) in [
+        (
+            json!({"path": "f", "edits": []}),
+            "`edits` must hold at least one edit",
+        ),
+        (json!({"files": []}), "`files` must hold at least one file"),
+        (
+            json!({"files": [{"path": "f", "edits": []}]}),
+            "`files[0].edits` must hold at least one edit",
+        ),
+    ] {
+        let reply = server.call("edit", args).expect("validation");
+        assert!(reply.text().contains(words), "{}", reply.text());
+    }
+    server.end();
+}
+
+#[test]
+fn a_dry_run_names_no_working_copy() {
+    let place = Place::new();
+    let outside = put(&place.ann().join("Documents/report.md"), "the original");
+    let mut server = place.open();
+    let args = json!({"path": outside, "old": "original", "new": "copy", "dry_run": true});
+    let reply = server.call("edit", args).ok();
+    assert!(!reply.text().contains(".edited"), "{}", reply.text());
+    assert_eq!(reply.path("path"), outside);
+    assert!(reply.field("redirected_from").is_null());
+    assert!(!outside.with_file_name("report.edited.md").exists());
+    server.end();
+}
+
+#[test]
+fn consent_is_asked_only_for_what_can_be_done() {
+    let place = Place::new();
+    place.write("d/f", "one\n");
+    place.write("d/locked", "one\n");
+    let mut server = place.open();
+    replace(&mut server, "d/f", "gone", "x").expect("conflict");
+    replace(&mut server, "d/f", "one", "two").expect("permission_required");
+    if !is_root() {
+        let locked = place.at("d/locked");
+        std::fs::set_permissions(locked, PermissionsExt::from_mode(0o444)).unwrap();
+        replace(&mut server, "d/locked", "one", "two").expect("sandbox");
+    }
     server.end();
 }

@@ -25,9 +25,13 @@ fn nonce_for(server: &mut Server, path: &str) -> String {
         .to_string()
 }
 
-/// A refusal that hands out another nonce, or tells that the folder is open.
+/// A refusal that hands out another nonce, or tells that the folder is open, and not both.
 fn refused(reply: Reply) -> Reply {
-    reply.expect("permission_required")
+    let reply = reply.expect("permission_required");
+    let has_nonce = reply.field("nonce").is_string();
+    let without = reply.text().contains("without a nonce");
+    assert_ne!(has_nonce, without, "{}", reply.text());
+    reply
 }
 
 #[test]
@@ -126,7 +130,9 @@ fn a_used_nonce_opens_nothing() {
     let again = refused(server.call("write_file", with_nonce(overwrite("one/a", "2"), &nonce)));
     assert!(again.text().contains("used before"), "{}", again.text());
     assert_eq!(place.read("one/a"), b"1");
-    refused(server.call("write_file", with_nonce(overwrite("two/a", "2"), &nonce)));
+    let other = refused(server.call("write_file", with_nonce(overwrite("two/a", "2"), &nonce)));
+    let fresh = format!("this new nonce \"{}\"", other.string("nonce"));
+    assert!(other.text().contains(&fresh), "{}", other.text());
     assert_eq!(place.read("two/a"), b"old");
     // Without it the folder is open, as the answer said.
     server.call("write_file", overwrite("one/a", "3")).ok();

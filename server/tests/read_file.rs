@@ -219,11 +219,40 @@ fn a_folder_lists_its_entries() {
     }
     let many = server.call("read_file", json!({"path": "many"})).ok();
     assert_eq!(many.field("truncated"), true);
+    assert_eq!(many.field("total_entries"), 2100);
+    assert!(many.field("size").is_null());
+    let last = many.text().lines().last().unwrap();
+    assert_eq!(last, "[entries 1–2000 of 2100; go on with offset 2001]");
+    // One page after the other is the whole folder.
+    let mut names = Vec::new();
+    for offset in [1, 1001, 2001] {
+        let args = json!({"path": "many", "offset": offset, "limit": 1000});
+        let page = server.call("read_file", args).ok();
+        assert_eq!(page.field("truncated") == true, offset < 2001, "{offset}");
+        let entries = page.field("entries").as_array().unwrap();
+        names.extend(
+            entries
+                .iter()
+                .map(|e| e["name"].as_str().unwrap().to_string()),
+        );
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 2100);
+    let mut ends = |offset: i64, limit: u64| {
+        let args = json!({"path": "many", "offset": offset, "limit": limit});
+        server.call("read_file", args).ok()
+    };
+    let end = ends(-2, 1);
+    assert_eq!(end.field("entries")[0]["name"], "998");
     assert!(
-        many.text().contains("100 more"),
-        "{}",
-        many.text().lines().last().unwrap()
+        end.text()
+            .ends_with("[entries 2099–2099 of 2100; go on with offset 2100]")
     );
+    let past = ends(2101, 1);
+    assert_eq!(past.field("entries"), &json!([]));
+    assert!(past.text().contains("no such entry"), "{}", past.text());
+    assert!(past.field("truncated").is_null());
     server.end();
 }
 
@@ -411,5 +440,116 @@ fn a_file_that_changes_is_read_as_it_is_now() {
                           "if_sha256": hash, "dry_run": true});
         server.call("edit", edit).ok();
     }
+    server.end();
+}
+
+#[test]
+fn a_commands_whole_output_is_paged_to_its_last_byte() {
+    let place = Place::new();
+    let mut server = place.open();
+    // One line of three megabytes, all of it different, and what looks like another encoding.
+    let print = "seq -s, 1 400000 | tr -d '\\n'; printf '\\n\\000\\377\\001 caf\\351\\n'";
+    let reply = server.bash(print).ok();
+    let kept = reply.path("recovery_path");
+    let size = reply.field("total_bytes").as_u64().unwrap();
+    let mut all = String::new();
+    let (mut offset, mut total) = (1, 2);
+    while offset <= total {
+        let args = json!({"path": kept, "offset": offset, "limit": 40});
+        let page = server.call("read_file", args).ok();
+        assert_eq!(page.string("encoding"), "utf-8");
+        assert!(page.text().contains("[lines over 4000 bytes are wrapped]"));
+        total = page.field("total_lines").as_u64().unwrap();
+        let end = page.field("end_line").as_u64().unwrap();
+        assert_eq!(page.field("truncated") == true, end < total);
+        all.push_str(page.string("text"));
+        offset = end + 1;
+    }
+    let numbers: Vec<String> = (1..=400_000).map(|n| n.to_string()).collect();
+    let line = numbers.join(",");
+    assert_eq!(line.len() as u64 + 9, size);
+    let (first, last) = all.split_at(all.len() - "\0\u{fffd}\u{1} caf\u{fffd}\n".len());
+    assert!(
+        first.replace('\n', "") == line,
+        "the pages are not the whole"
+    );
+    assert_eq!(last, "\0\u{fffd}\u{1} caf\u{fffd}\n");
+    let end = server.call("read_file", json!({"path": kept, "offset": -1}));
+    assert_eq!(end.ok().string("text"), last);
+    // What is asked for is used all the same.
+    let args = json!({"path": kept, "offset": -1, "encoding": "latin1"});
+    let latin = server.call("read_file", args).ok();
+    assert!(latin.string("text").ends_with("caf\u{e9}\n"));
+    server.end();
+}
+
+#[test]
+fn an_output_too_large_to_be_read_at_once_is_paged_as_well() {
+    let place = Place::new();
+    let mut server = place.open();
+    let print = "head -c 70000000 /dev/zero | tr '\\0' x; printf '\\nthe end\\377\\n'";
+    let kept = server.bash(print).ok().path("recovery_path");
+    let mut page = |offset: i64, limit: u64| {
+        let args = json!({"path": kept, "offset": offset, "limit": limit});
+        server.call("read_file", args).ok()
+    };
+    let middle = page(17_500, 9);
+    let expected = format!("{}\nthe end\u{fffd}\n", "x".repeat(4000));
+    assert_eq!(middle.string("text"), expected);
+    assert!(middle.field("truncated").is_null());
+    let begin = page(1, 2);
+    assert_eq!(
+        begin.string("text"),
+        format!("{0}\n{0}\n", "x".repeat(4000))
+    );
+    assert!(begin.text().contains("go on with offset 3]"));
+    assert!(begin.text().contains("wrapped"));
+    let end = page(-1, 1);
+    assert_eq!(end.string("text"), "the end\u{fffd}\n");
+    server.end();
+}
+
+#[test]
+fn bash_is_not_advised_for_what_it_cannot_see() {
+    let place = Place::new();
+    let long = format!("{}\n", "x".repeat(10_000));
+    place.write("a.txt", &long);
+    let mut server = place.open();
+    let own = server.call("read_file", json!({"path": "a.txt"})).ok();
+    assert!(own.text().contains("are cut; use bash"), "{}", own.text());
+    let args = json!({"path": "a.txt", "content": "new", "overwrite": true});
+    let reply = server.call_granted("write_file", args).ok();
+    let kept = reply.path("previous_recovery_path");
+    let read = server.call("read_file", json!({"path": kept})).ok();
+    assert!(read.text().ends_with("bytes are cut]"), "{}", read.text());
+    assert!(!read.text().contains("bash"), "{}", read.text());
+    server.end();
+}
+
+#[test]
+fn as_text_reads_what_looks_binary() {
+    let place = Place::new();
+    place.write("log", b"a line\0with a NUL\nand more text \xff here\n");
+    place.write("latin", b"caf\xe9\0\x01\x02\n");
+    place.write("noise", [0_u8, 1, 2, 3].repeat(100));
+    let mut server = place.open();
+    let refused = server.call("read_file", json!({"path": "log"}));
+    let refused = refused.expect("unsupported");
+    assert!(
+        refused.string("hint").contains("as: text"),
+        "{}",
+        refused.text()
+    );
+    let text = server
+        .call("read_file", json!({"path": "log", "as": "text"}))
+        .ok();
+    assert!(text.string("text").starts_with("a line\0with a NUL\n"));
+    assert_eq!(text.field("total_lines"), 2);
+    let args = json!({"path": "latin", "as": "text", "encoding": "latin1"});
+    let text = server.call("read_file", args).ok();
+    assert_eq!(text.string("text"), "caf\u{e9}\0\u{1}\u{2}\n");
+    let noise = server.call("read_file", json!({"path": "noise"}));
+    let noise = noise.expect("unsupported");
+    assert!(!noise.string("hint").contains("as: text"));
     server.end();
 }

@@ -227,10 +227,47 @@ fn read_only_files_stay() {
     let place = Place::new();
     let path = place.write("a.txt", "old");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
+    let unreadable = place.write("b.txt", "old");
+    std::fs::set_permissions(&unreadable, PermissionsExt::from_mode(0o200)).unwrap();
     let mut server = place.open();
-    let args = json!({"path": "a.txt", "content": "new", "overwrite": true});
-    server.call_granted("write_file", args).expect("sandbox");
+    for name in ["a.txt", "b.txt"] {
+        // Nobody is asked for what then cannot be done.
+        let args = json!({"path": name, "content": "new", "overwrite": true});
+        server.call("write_file", args).expect("sandbox");
+    }
     assert_eq!(place.read("a.txt"), b"old");
+    server.end();
+}
+
+#[test]
+fn consent_is_asked_only_for_what_can_be_written() {
+    let place = Place::new();
+    place.write("a.txt", "old");
+    let mut server = place.open();
+    let args = json!({"path": "a.txt", "content": "日", "overwrite": true, "encoding": "latin1"});
+    server.call("write_file", args).expect("validation");
+    let args = json!({"path": "a.txt", "content": "x", "overwrite": true});
+    server
+        .call("write_file", args)
+        .expect("permission_required");
+    server.end();
+}
+
+#[test]
+fn the_private_tmp_is_said_to_be_private() {
+    let place = Place::new();
+    let mut server = place.open();
+    let args = json!({"path": "/tmp/hands-test-new", "content": "x"});
+    let reply = server.call("write_file", args).ok();
+    let said = "Created /tmp/hands-test-new in this session's private /tmp (1 bytes).";
+    assert_eq!(reply.text(), said);
+    assert_eq!(reply.string("path"), "/tmp/hands-test-new");
+    let args = json!({"path": "/tmp/hands-test-new", "content": "y", "overwrite": true});
+    let reply = server.call("write_file", args).ok();
+    assert!(reply.text().contains("private /tmp"), "{}", reply.text());
+    let args = json!({"path": "new.txt", "content": "x"});
+    let reply = server.call("write_file", args).ok();
+    assert!(!reply.text().contains("private"), "{}", reply.text());
     server.end();
 }
 
@@ -372,6 +409,11 @@ fn folders_are_no_files() {
     for path in ["d", "d/", ".", "~/Hands"] {
         let args = json!({"path": path, "content": "x", "overwrite": true});
         server.call("write_file", args).failed();
+    }
+    for path in ["new/", "/tmp/new/", "d/"] {
+        let args = json!({"path": path, "content": "x"});
+        let reply = server.call("write_file", args).expect("validation");
+        assert!(reply.text().contains("`path`"), "{}", reply.text());
     }
     server
         .call("write_file", json!({"path": "a\0b", "content": "x"}))

@@ -131,7 +131,7 @@ async def tells_progress(hands):
 
     slow = {"command": "for i in 1 2 3 4 5; do echo line $i; sleep 0.4; done"}
     await hands.call("bash", slow, "ok", progress_callback=progress)
-    check(news and news[-1][1].startswith("line "), "progress shows the last line", news)
+    check(news and "line " in news[-1][1], "progress shows the last line", news)
 
 
 async def cancels(hands):

@@ -52,10 +52,9 @@ pub(crate) fn run(context: &Context, asked: Option<ClientName>) -> Result<Exit, 
 }
 
 fn server(context: &Context) -> Result<Server, Failure> {
-    let path = programs::MCP.find(&context.env).map_err(|why| {
-        Failure::new("finding hands-mcp", why)
-            .hint("build it, or set HANDS_MCP_BIN to its absolute path")
-    })?;
+    let path = programs::MCP
+        .find(&context.env)
+        .map_err(|unusable| Failure::new("finding hands-mcp", unusable.why).hint(unusable.mend))?;
     let mut env = Vec::new();
     let default = hands_config::Home::locate(&hands_config::Env::default(), None).ok();
     if default.as_ref() != Some(&context.home) {

@@ -79,6 +79,25 @@ impl Place {
         Ended::of(self.command(args).output().unwrap())
     }
 
+    /// `handsctl` where root's power to pass over permissions is gone, with these mounts made before.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn powerless(&self, mounts: &[&str], args: &[&str]) -> Command {
+        let plain = self.command(args);
+        let mut command = Command::new("bwrap");
+        command.env_clear();
+        for (name, value) in plain.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command
+            .args(["--unshare-user", "--cap-drop", "ALL", "--bind", "/", "/"])
+            .args(mounts)
+            .arg("--")
+            .arg(plain.get_program())
+            .args(plain.get_args())
+            .stdin(Stdio::null());
+        command
+    }
+
     /// Writes an executable shell script.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.root.join(name);
@@ -90,6 +109,11 @@ impl Place {
         assert!(copied.unwrap().success());
         path
     }
+}
+
+/// Sets the mode of a file or folder.
+pub(crate) fn chmod(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// A finished `handsctl`.

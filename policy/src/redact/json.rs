@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::Redactor;
 use super::names::{is_secret_name, is_secret_variable, is_suspect_name, is_suspect_variable};
 use super::programs::Watch;
-use super::value::{is_digest_or_uuid, is_path, is_random};
-use crate::limits::{MAX_REDACT_BASE64, MAX_REDACT_DEPTH};
+use super::value::{is_digest_or_uuid, is_path, is_placeholder, is_random};
+use crate::limits::{MAX_REDACT_BASE64, MAX_REDACT_DEPTH, MAX_REDACT_PASSES};
 
 /// What stands in for a value under a secret's name.
 const HIDDEN: &str = "***";
@@ -45,29 +45,40 @@ fn array(redactor: &Redactor, items: &[Value], mut watch: Watch, depth: usize) -
         .map(|item| {
             let hide = after_flag && item.as_str().is_some_and(|s| !s.starts_with('-'));
             after_flag = item.as_str().is_some_and(is_secret_flag);
-            let argument = item.as_str().and_then(|word| argument(&mut watch, word));
-            if hide {
-                hidden(item)
-            } else {
-                redact(redactor, argument.as_ref().unwrap_or(item), depth + 1)
+            match item {
+                _ if hide => {
+                    watch.word(HIDDEN, false);
+                    hidden(item)
+                }
+                Value::String(word) if depth + 1 < MAX_REDACT_DEPTH => {
+                    Value::String(argument(redactor, &mut watch, word))
+                }
+                _ => redact(redactor, item, depth + 1),
             }
         })
         .collect()
 }
 
-/// The argument with what a known program takes as a secret replaced.
-fn argument(watch: &mut Watch, word: &str) -> Option<Value> {
-    let (range, rule) = watch.word(word, false)?;
-    let secret = word.get(range.clone())?;
-    if secret.starts_with("[redacted:") && secret.ends_with(']') {
-        return None;
+/// An argument without its secrets. A replacement may change what `watch` sees in the word, so the
+/// word is read again until nothing more is found.
+fn argument(redactor: &Redactor, watch: &mut Watch, word: &str) -> String {
+    let before = watch.clone();
+    let mut word = word.to_owned();
+    for _ in 0..MAX_REDACT_PASSES {
+        *watch = before.clone();
+        let hit = watch.word(&word, false);
+        let seen = hit.and_then(|(range, rule)| redactor.replace_at(&word, range, rule));
+        let redacted = redactor.text(seen.as_deref().unwrap_or(&word)).into_owned();
+        if redacted == word {
+            break;
+        }
+        word = redacted;
     }
-    let (before, after) = (word.get(..range.start)?, word.get(range.end..)?);
-    Some(Value::String(format!("{before}[redacted:{rule}]{after}")))
+    word
 }
 
 fn is_secret_flag(text: &str) -> bool {
-    text.starts_with("--") && !text.contains(['=', ' ']) && is_secret_name(text)
+    text.starts_with("--") && !text.contains(['=', ' ', '[']) && is_secret_name(text)
 }
 
 fn object(
@@ -138,8 +149,18 @@ fn is_secret_entry(key: &str, value: &Value) -> bool {
         return false;
     }
     is_secret_field(key, value)
-        || (is_secret_variable(key) && !is_path(text))
-        || (is_suspect_variable(key) && is_random(text) && !is_path(text))
+        || (is_secret_variable(key) && !is_path(text) && !is_setting(text))
+        || (is_suspect_variable(key) && is_key(text) && !is_path(text))
+}
+
+/// Whether a value is a count or a switch.
+fn is_setting(text: &str) -> bool {
+    is_placeholder(text) || (text.len() < 6 && text.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Whether a value is what a key may be. Unlike in a field of any kind, a key in hexadecimal counts.
+fn is_key(text: &str) -> bool {
+    is_random(text) || (text.len() >= 32 && is_digest_or_uuid(text))
 }
 
 /// Whether an object is a pair such as `{"name": "API_TOKEN", "value": …}`.

@@ -104,6 +104,17 @@ impl Redactor {
         Some(replace(text, &spans))
     }
 
+    /// Replaces one span; `None` where a marker stands there already.
+    fn replace_at(&self, text: &str, range: Range<usize>, rule: &'static str) -> Option<String> {
+        let span = Span {
+            range,
+            rule,
+            rank: 0,
+        };
+        let spans = respect_markers(vec![span], &self.markers(text));
+        (!spans.is_empty()).then(|| replace(text, &spans))
+    }
+
     fn markers(&self, text: &str) -> Vec<Range<usize>> {
         self.marker
             .iter()

@@ -208,7 +208,7 @@ enum Next {
 }
 
 /// Reads the words of one command.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Watch {
     /// Programs met so far, as indices into the table.
     active: Vec<usize>,

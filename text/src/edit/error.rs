@@ -176,7 +176,7 @@ pub enum EditError {
     },
     /// A character of `new` has no bytes in the file's encoding.
     #[error(
-        "edits[{edit_index}]: {} on line {line} of `new` cannot be written in {encoding}, the file's encoding; use other characters, or write the file anew as utf-8",
+        "edits[{edit_index}]: {} on line {line} of `new` cannot be written in {encoding}, the file's encoding; use other characters",
         show_char(*.ch)
     )]
     Unencodable {
@@ -194,7 +194,7 @@ pub enum EditError {
     Encoding(#[from] EncodingError),
     /// The change would alter how bytes beside it read (they are not valid in the file's encoding).
     #[error(
-        "the edits touch a place with bytes that are not valid {encoding}, and what stays would read differently; give `encoding` if it is another one, or write the file anew"
+        "the edits touch a place with bytes that are not valid {encoding}, and what stays would read differently; read the file with another `encoding` to see whether it is in that one, or leave that place as it is"
     )]
     Fragile {
         /// The file's encoding.
@@ -242,6 +242,24 @@ impl EditError {
                 | Self::Unencodable { .. }
                 | Self::Encoding(_)
         )
+    }
+
+    /// The message for a file whose encoding was only guessed
+    /// ([`Detected::confident`](crate::encoding::Detected) is false): what a guessed encoding cannot hold may be
+    /// sound in the true one.
+    pub fn message_for_guess(&self) -> String {
+        match self {
+            Self::Unencodable {
+                edit_index,
+                ch,
+                line,
+                encoding,
+            } => format!(
+                "edits[{edit_index}]: {} on line {line} of `new` cannot be written in the file's encoding, detected as {encoding} (a guess); read the file with `encoding` first to see which one it is in, or use characters that {encoding} has",
+                show_char(*ch)
+            ),
+            other => other.to_string(),
+        }
     }
 
     /// Which edit of the list failed, from 0; none when the failure is of the list or the file.

@@ -84,7 +84,7 @@ pub enum EncodingError {
     },
     /// A character cannot be written in the encoding. Nothing is ever substituted for it.
     #[error(
-        "{} on line {line} cannot be written in {encoding}; choose another character, or write the file anew as utf-8",
+        "{} on line {line} cannot be written in {encoding}; use other characters, or another `encoding`",
         show_char(*.ch)
     )]
     Unencodable {

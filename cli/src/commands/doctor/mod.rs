@@ -1,9 +1,11 @@
 //! `handsctl doctor`: what is missing on this machine, and the command that mends it.
 
 mod home;
+mod probe;
 mod programs;
 mod sandbox;
 mod system;
+mod trail;
 
 use crate::Context;
 use crate::exit::{Exit, Failure};
@@ -55,7 +57,7 @@ pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
     let mut checks = home::checks(context);
     let found = programs::checks(context, &mut checks);
     checks.extend(sandbox::checks(context, found.runner.as_deref()));
-    checks.extend(home::trail(context));
+    checks.push(trail::check(context));
     checks.extend(system::checks(context));
     let worst = checks.iter().map(|check| check.state).max();
     let (word, exit) = match worst {

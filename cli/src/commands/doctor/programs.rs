@@ -18,17 +18,13 @@ pub(super) fn checks(context: &Context, checks: &mut Vec<Check>) -> Found {
 }
 
 fn check(context: &Context, program: Program, checks: &mut Vec<Check>) -> Option<PathBuf> {
-    let mend = format!(
-        "build it and put it beside handsctl, or set {} to its absolute path",
-        program.variable
-    );
     match program.find(&context.env) {
         Ok(path) => {
             checks.push(version(program.name, &path));
             Some(path)
         }
-        Err(why) => {
-            checks.push(Check::new(program.name, State::Fail, why).mend(mend));
+        Err(unusable) => {
+            checks.push(Check::new(program.name, State::Fail, unusable.why).mend(unusable.mend));
             None
         }
     }

@@ -37,6 +37,29 @@ pub(super) fn install_command(package: &str) -> String {
     command_for(&release, package)
 }
 
+/// The command that replaces the files of an installed package.
+#[cfg(target_os = "linux")]
+pub(super) fn reinstall_command(package: &str) -> String {
+    reinstalling(&install_command(package))
+}
+
+#[cfg(target_os = "linux")]
+fn reinstalling(install: &str) -> String {
+    let ways = [
+        ("apt-get install -y", "apt-get install -y --reinstall"),
+        ("dnf install -y", "dnf reinstall -y"),
+        ("pacman -S --needed", "pacman -S"),
+        ("zypper install -y", "zypper install -y --force"),
+        ("apk add", "apk fix"),
+        ("install the package", "install again the package"),
+    ];
+    let way = ways.iter().find(|(from, _)| install.contains(from));
+    match way {
+        Some((from, to)) => install.replacen(from, to, 1),
+        None => install.to_owned(),
+    }
+}
+
 /// The command for the system that `os-release` describes; systems are known by their own name or by their kin's.
 fn command_for(release: &str, package: &str) -> String {
     let field = |name: &str| {
@@ -65,7 +88,26 @@ fn command_for(release: &str, package: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::command_for;
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_package_that_is_there_is_installed_again() {
+        for (id, command) in [
+            ("debian", "sudo apt-get install -y --reinstall bubblewrap"),
+            ("fedora", "sudo dnf reinstall -y bubblewrap"),
+            ("arch", "sudo pacman -S bubblewrap"),
+            ("suse", "sudo zypper install -y --force bubblewrap"),
+            ("alpine", "sudo apk fix bubblewrap"),
+            (
+                "nixos",
+                "install again the package bubblewrap with your system's package manager",
+            ),
+        ] {
+            let install = command_for(&format!("ID={id}"), "bubblewrap");
+            assert_eq!(reinstalling(&install), command);
+        }
+    }
 
     #[test]
     fn the_package_manager_follows_the_system() {

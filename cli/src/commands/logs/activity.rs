@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 
 pub(crate) fn run(context: &Context, args: ActivityArgs) -> Result<Exit, Failure> {
     let follow = args.follow;
-    let last = args.last;
+    let last = args.last.unwrap_or(limits::LAST);
     let filter = filter(args)?;
     let folders = folders(&context.home);
     if follow {

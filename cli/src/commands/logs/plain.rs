@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 pub(crate) fn lifecycle(context: &Context, last: usize) -> Result<Exit, Failure> {
     let notes = read_lifecycle(&folders(&context.home), last)
         .map_err(|error| Failure::new("reading the lifecycle log", error.to_string()))?;
+    say_if_none(context, notes.is_empty() && last > 0, "starts or stops");
     for note in &notes {
         if context.out.json {
             context.out.json_line(note)?;
@@ -18,6 +19,14 @@ pub(crate) fn lifecycle(context: &Context, last: usize) -> Result<Exit, Failure>
         }
     }
     Ok(Exit::Ok)
+}
+
+/// An empty log is an answer too. On stderr: stdout holds entries only.
+fn say_if_none(context: &Context, none: bool, what: &str) {
+    if none && !context.out.json {
+        let home = context.home.root().display();
+        crate::output::note(&format!("no {what} recorded at {home}"));
+    }
 }
 
 fn line(note: &LifecycleNote) -> String {
@@ -35,6 +44,7 @@ fn line(note: &LifecycleNote) -> String {
 pub(crate) fn faults(context: &Context, last: usize) -> Result<Exit, Failure> {
     let faults = read_faults(&folders(&context.home), last)
         .map_err(|error| Failure::new("reading the fault log", error.to_string()))?;
+    say_if_none(context, faults.is_empty() && last > 0, "faults");
     for fault in &faults {
         if context.out.json {
             context.out.json_line(&json!({"fault": fault}))?;

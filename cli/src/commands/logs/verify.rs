@@ -1,6 +1,6 @@
 //! `handsctl logs verify`: was a record of the trail removed, altered or cut.
 
-use super::folders;
+use super::{folders, no_trail};
 use crate::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::{harmless, note};
@@ -8,7 +8,19 @@ use hands_activity::VerifyReport;
 use serde_json::json;
 
 pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
-    let report = hands_activity::verify(&folders(&context.home))
+    let folders = folders(&context.home);
+    if no_trail(&folders) {
+        let text = format!("no trail yet at {}", context.home.root().display());
+        if context.out.json {
+            let object = json!({"ok": true, "records": 0, "sessions": 0, "first_bad": null,
+                "message": text, "notes": []});
+            context.out.object(&object)?;
+        } else {
+            context.out.text(&harmless(&text))?;
+        }
+        return Ok(Exit::Ok);
+    }
+    let report = hands_activity::verify(&folders)
         .map_err(|error| Failure::new("verifying the trail", error.to_string()))?;
     if context.out.json {
         context.out.object(&as_json(&report))?;

@@ -194,7 +194,7 @@ mod tests {
         }
         assert_eq!(String::from_utf8(all).unwrap(), wrapped);
         let (taken, found) = from_the_end(text.as_bytes(), 3, 2, 8);
-        assert_eq!((taken.bytes.as_slice(), found), ("é\n\n".as_bytes(), 3));
+        assert_eq!((taken.bytes.as_slice(), found), ("éé\n\n".as_bytes(), 3));
         assert!(taken.more);
         let (taken, found) = from_the_end(text.as_bytes(), 999, 999, 8);
         assert_eq!(String::from_utf8(taken.bytes).unwrap(), wrapped);

@@ -8,7 +8,7 @@ mod platform;
 mod platform;
 
 use super::{Check, State};
-use crate::programs::ask;
+use crate::programs::{ask, quoted};
 use crate::{Context, limits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -27,39 +27,87 @@ struct Canary {
     hint: Option<String>,
 }
 
-pub(super) fn checks(context: &Context, runner: Option<&Path>) -> Vec<Check> {
-    let check = match runner {
-        Some(runner) => canary(runner),
-        None => Check::new("sandbox", State::Fail, "not tried: hands-runner is missing")
-            .mend("install hands-runner first"),
-    };
-    let whole = check.state == State::Ok;
-    let mut checks = vec![check];
-    checks.extend(platform::checks(context, whole));
-    checks
+/// The outcome of the self-test, before it is known what mends it.
+struct Outcome {
+    state: State,
+    detail: String,
+    /// What the runner proposes.
+    hint: Option<String>,
 }
 
-fn canary(runner: &Path) -> Check {
-    let mend = format!("{} canary", runner.display());
+pub(super) fn checks(context: &Context, runner: Option<&Path>) -> Vec<Check> {
+    let outcome = runner.map(canary);
+    let whole = outcome
+        .as_ref()
+        .is_some_and(|outcome| outcome.state == State::Ok);
+    let parts = platform::checks(context, whole);
+    let check = match (outcome, runner) {
+        (Some(outcome), Some(runner)) => outcome.check(&parts, runner),
+        _ => Check::new(
+            "sandbox",
+            State::Fail,
+            "not tried: there is no hands-runner that can be run",
+        )
+        .mend("mend hands-runner first"),
+    };
+    std::iter::once(check).chain(parts).collect()
+}
+
+impl Outcome {
+    /// The mend, by what is known best: the part that fails, else the runner's proposal, else a closer look.
+    fn check(self, parts: &[Check], runner: &Path) -> Check {
+        let check = Check::new("sandbox", self.state, self.detail);
+        if self.state == State::Ok {
+            return check;
+        }
+        let part = parts.iter().find(|part| part.state == State::Fail);
+        if let Some(mend) = part.and_then(|part| part.mend.clone()) {
+            return check.mend(mend);
+        }
+        // A proposal that leads back to this very report helps nobody.
+        let circular = |hint: &String| {
+            hint.is_empty() || hint.contains("doctor") || hint.contains("hands-runner canary")
+        };
+        match self.hint.filter(|hint| !circular(hint)) {
+            Some(hint) => check.mend(hint),
+            None => check.mend(format!(
+                "run `{} canary` by hand and report its line",
+                quoted(runner)
+            )),
+        }
+    }
+}
+
+fn canary(runner: &Path) -> Outcome {
+    let failed = |detail: String| Outcome {
+        state: State::Fail,
+        detail,
+        hint: None,
+    };
     let output = match ask(runner, &["canary"], limits::CANARY) {
         Ok(output) => output,
-        Err(why) => return Check::new("sandbox", State::Fail, why).mend(mend),
+        Err(why) => return failed(why),
     };
     let text = String::from_utf8_lossy(&output.stdout);
     // The last line: a library may have printed something before.
     let last = text.lines().next_back().unwrap_or_default();
     match serde_json::from_str(last) {
-        Ok(canary) => judge(&canary),
-        Err(_) => Check::new(
-            "sandbox",
-            State::Fail,
-            format!("the self-test gave no result ({})", output.status),
-        )
-        .mend(mend),
+        Ok(canary) => judge(canary),
+        Err(_) => {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let said = match stderr.trim().lines().next_back() {
+                Some(line) => format!("; it said: {line}"),
+                None => String::new(),
+            };
+            failed(format!(
+                "the self-test gave no result ({}){said}",
+                output.status
+            ))
+        }
     }
 }
 
-fn judge(canary: &Canary) -> Check {
+fn judge(canary: Canary) -> Outcome {
     let broken: Vec<&str> = canary
         .promises
         .iter()
@@ -78,10 +126,10 @@ fn judge(canary: &Canary) -> Check {
         "full" | "reduced" => State::Warn,
         _ => State::Fail,
     };
-    let check = Check::new("sandbox", state, detail);
-    match canary.hint.as_deref().filter(|text| !text.is_empty()) {
-        Some(hint) if state != State::Ok => check.mend(hint),
-        _ => check,
+    Outcome {
+        state,
+        detail,
+        hint: canary.hint,
     }
 }
 
@@ -89,32 +137,66 @@ fn judge(canary: &Canary) -> Check {
 mod tests {
     use super::*;
 
-    fn check(text: &str) -> Check {
-        judge(&serde_json::from_str(text).unwrap())
+    fn outcome(text: &str) -> Outcome {
+        judge(serde_json::from_str(text).unwrap())
     }
 
     #[test]
     fn the_canary_decides() {
-        let full = check(r#"{"backend":"bwrap","state":"full","promises":{"a":true}}"#);
+        let full = outcome(r#"{"backend":"bwrap","state":"full","promises":{"a":true}}"#);
         assert_eq!(
             (full.state, full.detail.as_str()),
             (State::Ok, "bwrap, full")
         );
 
-        let lying = check(r#"{"backend":"bwrap","state":"full","promises":{"a":false}}"#);
+        let lying = outcome(r#"{"backend":"bwrap","state":"full","promises":{"a":false}}"#);
         assert_eq!(lying.state, State::Warn, "a broken promise is never ok");
 
-        let reduced = check(
+        let reduced = outcome(
             r#"{"backend":"landlock","state":"reduced","promises":{"a":true,"b":false},"reason":"no bwrap","hint":"install it"}"#,
         );
         assert_eq!(reduced.state, State::Warn);
         assert_eq!(reduced.detail, "landlock, reduced; not kept: b; no bwrap");
-        assert_eq!(reduced.mend.as_deref(), Some("install it"));
+        assert_eq!(mend(reduced, &[]).as_deref(), Some("install it"));
 
         let none =
-            check(r#"{"backend":"none","state":"none","promises":{},"reason":"x","hint":"y"}"#);
+            outcome(r#"{"backend":"none","state":"none","promises":{},"reason":"x","hint":"y"}"#);
         assert_eq!(none.state, State::Fail);
-        let unknown = check(r#"{"backend":"x","state":"splendid"}"#);
+        let unknown = outcome(r#"{"backend":"x","state":"splendid"}"#);
         assert_eq!(unknown.state, State::Fail);
+    }
+
+    fn mend(outcome: Outcome, parts: &[Check]) -> Option<String> {
+        outcome.check(parts, Path::new("/opt/hands-runner")).mend
+    }
+
+    #[test]
+    fn a_hint_never_leads_back_here() {
+        for hint in [
+            "run `handsctl doctor`",
+            "a newer kernel; see `handsctl doctor`",
+            "run `hands-runner canary` by hand",
+            "",
+        ] {
+            let outcome = || Outcome {
+                state: State::Fail,
+                detail: String::new(),
+                hint: Some(hint.to_owned()),
+            };
+            let by_hand = "run `'/opt/hands-runner' canary` by hand and report its line";
+            assert_eq!(mend(outcome(), &[]).as_deref(), Some(by_hand));
+            // The part that fails knows better.
+            let parts = [
+                Check::new("a", State::Warn, "").mend("no"),
+                Check::new("b", State::Fail, "").mend("yes"),
+            ];
+            assert_eq!(mend(outcome(), &parts).as_deref(), Some("yes"));
+        }
+        let whole = Outcome {
+            state: State::Ok,
+            detail: String::new(),
+            hint: Some("x".to_owned()),
+        };
+        assert_eq!(mend(whole, &[]), None);
     }
 }
