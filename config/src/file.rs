@@ -41,6 +41,10 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
                 None => Ok(None),
             };
         }
+        Err(errno @ rustix::io::Errno::NOTDIR) => {
+            return Err(error(format!("cannot be looked for: {errno}"))
+                .hint("set HANDS_HOME to a folder of its own"));
+        }
         Err(errno) => {
             return Err(error(format!("cannot be opened: {errno}"))
                 .hint(format!("make it a file that you may read, or {REMOVE}")));

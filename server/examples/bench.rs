@@ -227,8 +227,11 @@ impl Bench {
         let keep = usize::try_from(config.limits.output_bytes)?;
         let confinement = Confinement::new(&home, &config, &user_home, tmp.clone());
         let argv = ["/bin/bash", "-c", "echo hello"].map(String::from).to_vec();
+        let plan = confinement
+            .plan(argv, self.workspace.clone(), &[], config.sandbox.network)
+            .map_err(|outcome| outcome.shown())?;
         let request = Request {
-            plan: confinement.plan(argv, self.workspace.clone(), &[], config.sandbox.network)?,
+            plan,
             stdin: None,
             timeout_ms: 45_000,
             grace_ms: config.limits.kill_grace_ms,

@@ -334,6 +334,16 @@ mod tests {
     }
 
     #[test]
+    fn a_full_disk_promises_no_more_than_is_true() {
+        // A folder for the file may have been made before.
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let shown = system("writing /x", &full).shown();
+        assert!(shown.starts_with("[sandbox] writing /x: "), "{shown}");
+        assert!(shown.contains("No file was changed."), "{shown}");
+        assert!(!shown.contains("Nothing"), "{shown}");
+    }
+
+    #[test]
     fn success_is_just_its_text() {
         assert_eq!(Outcome::ok("hello").shown(), "hello");
     }

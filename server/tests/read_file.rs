@@ -467,7 +467,7 @@ fn a_commands_whole_output_is_paged_to_its_last_byte() {
     }
     let numbers: Vec<String> = (1..=400_000).map(|n| n.to_string()).collect();
     let line = numbers.join(",");
-    assert_eq!(line.len() as u64 + 9, size);
+    assert_eq!(line.len() as u64 + 10, size);
     let (first, last) = all.split_at(all.len() - "\0\u{fffd}\u{1} caf\u{fffd}\n".len());
     assert!(
         first.replace('\n', "") == line,

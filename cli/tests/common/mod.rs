@@ -89,7 +89,14 @@ impl Place {
             command.env(name, value.unwrap_or_default());
         }
         command
-            .args(["--unshare-user", "--cap-drop", "ALL", "--bind", "/", "/"])
+            .args([
+                "--unshare-user",
+                "--cap-drop",
+                "ALL",
+                "--dev-bind",
+                "/",
+                "/",
+            ])
             .args(mounts)
             .arg("--")
             .arg(plain.get_program())

@@ -312,7 +312,7 @@ mod tests {
         std::fs::write(root.join("a/.git/config"), "").unwrap();
         std::fs::write(root.join("a/.env"), "").unwrap();
         let (_keep, home) = folder();
-        let found = look(&home, &[root.clone()], &[]);
+        let found = look(&home, std::slice::from_ref(&root), &[]);
         assert!(found.masks.contains(&root.join("a/.env")));
         assert_eq!(found.sealed, [root.join("a/.git")]);
     }
@@ -332,7 +332,7 @@ mod tests {
         ] {
             std::os::unix::fs::symlink(to, root.join(name)).unwrap();
         }
-        let masks = look(&home, &[root.clone()], &[]).masks;
+        let masks = look(&home, std::slice::from_ref(&root), &[]).masks;
         assert!(masks.contains(&root.join("plain")), "{masks:?}");
         for ground in ["/", "/usr", "/tmp", "/usr/bin"] {
             assert!(!masks.contains(&PathBuf::from(ground)), "{masks:?}");

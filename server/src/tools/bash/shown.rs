@@ -41,9 +41,10 @@ impl Shown {
     }
 }
 
-/// Up to the last line end; without one, to the last whole character.
+/// Up to the last line end; without one in its later half (a long line must not cost most of what
+/// is kept), to the last whole character.
 fn up_to_line(bytes: &[u8]) -> &[u8] {
-    if let Some(end) = memchr::memrchr(b'\n', bytes) {
+    if let Some(end) = memchr::memrchr(b'\n', bytes).filter(|end| *end >= bytes.len() / 2) {
         return &bytes[..=end];
     }
     match std::str::from_utf8(bytes) {
@@ -52,11 +53,11 @@ fn up_to_line(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// From behind the first line end; without one, from the first whole character.
+/// From behind the first line end; without one in its earlier half, from the first whole
+/// character.
 fn from_line(bytes: &[u8]) -> &[u8] {
-    let last = bytes.len().saturating_sub(1);
     match memchr::memchr(b'\n', bytes) {
-        Some(end) if end < last => &bytes[end + 1..],
+        Some(end) if end <= bytes.len() / 2 => &bytes[end + 1..],
         _ => {
             let partial = bytes
                 .iter()
@@ -123,6 +124,14 @@ mod tests {
             shown.text,
             "one\n[\u{2026} 91 of 100 bytes cut; whole output: /r]\nfour\n"
         );
+    }
+
+    #[test]
+    fn a_long_line_does_not_cost_what_is_kept() {
+        let tail = [b"x".repeat(90), b"\n".to_vec(), b"end".to_vec()].concat();
+        let shown = Shown::of(&excerpt(b"a\n", &tail, 1000), None);
+        assert!(shown.text.ends_with("xxx\nend"), "{}", shown.text);
+        assert!(shown.text.contains(&"x".repeat(90)));
     }
 
     #[test]

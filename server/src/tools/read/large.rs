@@ -72,7 +72,7 @@ pub(super) fn read(
     let page = page
         .with_more(taken.more || shown < lines)
         .wrapped(width.filter(|_| taken.wrapped))
-        .from_end(from_end);
+        .counted_from_end(from_end);
     let name = detected.name();
     let manner = Manner {
         numbered: wish.line_numbers,

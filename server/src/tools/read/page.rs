@@ -94,7 +94,7 @@ impl<'a> Page<'a> {
     }
 
     /// Says that it begins with the `line`-th line from the end, and no more is known.
-    pub(super) fn from_end(mut self, line: Option<u64>) -> Self {
+    pub(super) fn counted_from_end(mut self, line: Option<u64>) -> Self {
         self.from_end = line;
         self
     }
@@ -293,7 +293,7 @@ mod tests {
     fn from_the_end_the_next_offset_counts_from_there() {
         let page = Page::within("a\nb\n", 1, 100, b'\n')
             .with_more(true)
-            .from_end(Some(9));
+            .counted_from_end(Some(9));
         let outcome = page.outcome(Manner::default());
         assert_eq!(outcome.text, "a\nb\n[2 lines; go on with offset -7]");
         assert!(!outcome.fields.contains_key("start_line"));
