@@ -22,7 +22,10 @@ fn run(folder: &Path, command: &str, env: &[(&str, &str)]) -> (String, String) {
         plan: Plan {
             argv: vec!["/bin/bash".into(), "-c".into(), command.into()],
             cwd: folder.join("ws"),
-            env: env.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+            env: env
+                .iter()
+                .map(|(k, v)| (k.to_string(), v.to_string()))
+                .collect(),
             workspaces: vec![folder.join("ws")],
             extra_write: vec![],
             tmp: folder.join("tmp"),
@@ -48,7 +51,9 @@ fn run(folder: &Path, command: &str, env: &[(&str, &str)]) -> (String, String) {
     let mut stdin = child.stdin.take().unwrap();
     writeln!(stdin, "{}", serde_json::to_string(&request).unwrap()).unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     drop(stdin);
     child.wait().unwrap();
     let text = |field: &str| {
@@ -77,7 +82,11 @@ fn a_preload_is_obeyed_by_the_command_alone() {
 fn the_command_has_this_environment_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
-    let (out, _) = run(&folder, "env | sort", &[("PATH", "/usr/bin:/bin"), ("A", "b c")]);
+    let (out, _) = run(
+        &folder,
+        "env | sort",
+        &[("PATH", "/usr/bin:/bin"), ("A", "b c")],
+    );
     let names: Vec<&str> = out.lines().filter_map(|l| l.split('=').next()).collect();
     // bash itself adds these.
     assert_eq!(names, ["A", "PATH", "PWD", "SHLVL", "_"], "{out}");

@@ -76,7 +76,13 @@ pub(super) fn masks(user_home: &Path, hands_home: &Path, extra: &[PathBuf]) -> V
 /// Our own programs, where they are installed: they run unconfined, so that a workspace around
 /// them must not let a child put others in their place.
 pub fn own_programs() -> Vec<PathBuf> {
-    const NAMES: &[&str] = &["hands-mcp", "hands-runner", "handsctl", "handsd", "hands-tunnel"];
+    const NAMES: &[&str] = &[
+        "hands-mcp",
+        "hands-runner",
+        "handsctl",
+        "handsd",
+        "hands-tunnel",
+    ];
     let Ok(own) = std::env::current_exe() else {
         return Vec::new();
     };

@@ -5,12 +5,15 @@ mod hidden;
 mod runner;
 
 pub use hidden::own_programs;
+pub(crate) use runner::canary as try_sandbox;
 pub use runner::{Finished, Order, RunError, run};
 
-use hands_config::{Config, Home, Mode};
+use crate::hub::Hub;
+use hands_config::Mode;
 use hands_sandbox::canary::{Report, State};
 use hands_sandbox::{Network, Plan};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 /// How this session's commands are confined.
@@ -24,23 +27,24 @@ pub struct Confinement {
     hands_home: PathBuf,
     scratch: PathBuf,
     tmp: PathBuf,
-    canary: OnceCell<Report>,
+    canary: Arc<OnceCell<Report>>,
 }
 
 impl Confinement {
     /// Takes from the settings what concerns commands.
-    pub fn new(home: &Home, config: &Config, user_home: &Path, tmp: PathBuf) -> Self {
+    pub fn new(hub: &Hub, tmp: PathBuf) -> Self {
+        let config = &hub.config;
         Self {
             workspaces: config.workspaces.clone(),
             extra_write: config.write.extra.clone(),
             extra_protected: config.protect.paths.clone(),
             mode: config.sandbox.mode,
             pass: config.env.pass.clone(),
-            user_home: user_home.to_path_buf(),
-            hands_home: home.root().to_path_buf(),
-            scratch: home.scratch_dir(),
+            user_home: hub.user_home.clone(),
+            hands_home: hub.home.root().to_path_buf(),
+            scratch: hub.home.scratch_dir(),
             tmp,
-            canary: OnceCell::new(),
+            canary: Arc::clone(&hub.canary),
         }
     }
 
