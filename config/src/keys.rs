@@ -160,7 +160,7 @@ pub static KEYS: &[Key] = &[
             },
         },
         unit: "",
-        doc: "`default`: commands may remove only what is new; `strict`: they remove nothing in a workspace; `read-only`: they write nothing.",
+        doc: "`default`: commands write in the workspaces and remove nothing there; `strict`: the same, and stays so when later versions let commands remove what they made; `read-only`: nothing is written, by commands nor by the file tools.",
     },
     Key {
         name: "sandbox.network",

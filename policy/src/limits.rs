@@ -85,3 +85,10 @@ pub const IDENTITY_CACHE: Duration = Duration::from_secs(5);
 pub const MAX_VALUE_LOOK: usize = 256;
 /// Bytes of a quoted value; what an unclosed quote takes with it is bounded by this and its line.
 pub const MAX_QUOTED_SECRET: usize = 16 * 1024;
+
+/// Entries of a folder in the person's home that a wildcard is matched with.
+pub const HOME_ENTRIES: usize = 10_000;
+/// Entries of a workspace that a look for secrets and repositories takes in.
+pub const SURVEY_ENTRIES: usize = 10_000;
+/// Folders below one another that such a look goes down.
+pub const SURVEY_DEPTH: usize = 8;

@@ -8,13 +8,16 @@
 //! folders are also mounted on Linux. For the same reason the lists of both systems always apply.
 
 mod common;
+mod existing;
 mod linux;
 mod macos;
 mod pattern;
 
+pub use existing::{Survey, existing_in_home, survey};
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
 
 use unicode_normalization::UnicodeNormalization;
@@ -158,17 +161,6 @@ pub fn entries() -> impl Iterator<Item = &'static Entry> {
     ]
     .into_iter()
     .flatten()
-}
-
-/// Literal paths in `home` that entries name, with what each denies: for a sandbox, which masks paths and knows no
-/// patterns. Entries with wildcards are not among them.
-pub fn literal_in_home(home: &Path) -> Vec<(PathBuf, Denies)> {
-    let of_home = rules()
-        .iter()
-        .filter(|rule| rule.entry.pattern.starts_with("~/"));
-    of_home
-        .filter_map(|rule| Some((rule.literal(home)?, rule.entry.denies)))
-        .collect()
 }
 
 static RULES: LazyLock<Vec<Compiled>> = LazyLock::new(|| entries().map(Compiled::new).collect());

@@ -128,6 +128,7 @@ fn summarise(backend: String, promises: BTreeMap<String, bool>) -> Report {
 struct World {
     root: PathBuf,
     _listener: UnixListener,
+    _lock: std::fs::File,
 }
 
 impl Drop for World {
@@ -143,6 +144,9 @@ impl World {
         let scratch = scratch.canonicalize()?;
         let root = scratch.join(format!("canary-{}", std::process::id()));
         std::fs::create_dir(&root)?;
+        // Whoever sweeps the scratch folder sees by this that the world is in use.
+        let lock = std::fs::File::create(root.join("lock"))?;
+        lock.lock()?;
         for folder in ["ws/d", "ws/secret", "ws/run", "tmp", "outside"] {
             std::fs::create_dir_all(root.join(folder))?;
         }
@@ -154,6 +158,7 @@ impl World {
         Ok(Self {
             root,
             _listener: listener,
+            _lock: lock,
         })
     }
 

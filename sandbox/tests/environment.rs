@@ -1,5 +1,6 @@
 //! The environment that a planner asks for reaches the command, and nothing outside the sandbox.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use hands_sandbox::{Frame, Mode, Network, Plan, Request, decode_bytes};
 use std::io::{BufRead, BufReader, Write};

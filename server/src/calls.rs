@@ -214,7 +214,9 @@ fn beginning(value: &Value, left: &mut usize) -> Value {
 }
 
 /// The last record.
-fn end(call: &Call, tool: Tool, outcome: Outcome) -> Outcome {
+fn end(call: &Call, tool: Tool, mut outcome: Outcome) -> Outcome {
+    let most = call.session.config.limits.result_bytes;
+    outcome.limit(usize::try_from(most).unwrap_or(usize::MAX));
     let duration_ms = call.duration_ms();
     let bytes_out = outcome.shown().len() as u64;
     let code = outcome.code.as_str();

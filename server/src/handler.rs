@@ -2,8 +2,10 @@
 
 use crate::calls::{Call, ProgressSink, serve};
 use crate::front::Flights;
+use crate::limits;
 use crate::session::Session;
 use crate::tools::Tool;
+use hands_text::lines::truncate_at_char;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
     CustomResult, ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult,
@@ -91,7 +93,8 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let message = format!("unknown method `{}`", request.method);
+        let method = truncate_at_char(&request.method, limits::NAME_BYTES);
+        let message = format!("unknown method `{method}`");
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
 
@@ -114,11 +117,8 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = Tool::named(&request.name) else {
             let names: Vec<&str> = Tool::ALL.iter().map(|t| t.name()).collect();
-            let message = format!(
-                "unknown tool `{}`; there are {}",
-                request.name,
-                names.join(", ")
-            );
+            let name = truncate_at_char(&request.name, limits::NAME_BYTES);
+            let message = format!("unknown tool `{name}`; there are {}", names.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         };
         let number = match context.id {

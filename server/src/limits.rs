@@ -24,6 +24,14 @@ pub const CLIENT_GONE_GRACE: Duration = Duration::from_millis(200);
 pub const RUNNER_SLACK: Duration = Duration::from_secs(5);
 /// Longest line that a runner may answer, bytes.
 pub const RUNNER_LINE_BYTES: usize = 32 * 1024 * 1024;
+/// Longest name of a tool or method that an error repeats, bytes.
+pub const NAME_BYTES: usize = 200;
+/// Longest message or hint of a result, bytes: they may repeat what the planner sent.
+pub const MESSAGE_BYTES: usize = 4000;
+/// Time for which a look at the disk for secrets and repositories counts.
+pub const HIDDEN_FOR: Duration = Duration::from_secs(5);
+/// Secrets of one workspace that are masked from commands; each is a mount.
+pub const MASKED_SECRETS: usize = 500;
 /// Lines that wait for a slow standard error; more are counted and dropped.
 pub const STDERR_QUEUE: usize = 1024;
 /// Longest excerpt of arguments in a line on standard error, bytes.

@@ -1,6 +1,8 @@
 //! The shape of every result.
 
+use crate::limits;
 use hands_policy::paths::{Refusal, RefusalKind};
+use hands_text::lines::{cut_head_tail, truncate_at_char};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -165,6 +167,38 @@ impl Outcome {
         }
     }
 
+    /// Cuts whatever is longer than a result may be: a message that repeats what the planner sent,
+    /// a text, a field. `max` is the limit of the whole result's text, bytes; the text and the
+    /// fields, which say the same twice, get half of it each.
+    pub fn limit(&mut self, max: usize) {
+        for part in [&mut self.0.message, &mut self.0.hint]
+            .into_iter()
+            .flatten()
+        {
+            if part.len() > limits::MESSAGE_BYTES {
+                let cut = truncate_at_char(part, limits::MESSAGE_BYTES).len();
+                part.truncate(cut);
+                part.push('…');
+            }
+        }
+        let half = max / 2;
+        if self.text.len() > half {
+            let cut = cut_head_tail(&self.text, half, None).text.into_owned();
+            self.text = cut;
+            self.truncated = true;
+        }
+        let mut left = half;
+        for value in self.0.fields.values_mut() {
+            if let Value::String(text) = value {
+                if text.len() > left {
+                    *text = cut_head_tail(text, left, None).text.into_owned();
+                    self.0.truncated = true;
+                }
+                left = left.saturating_sub(text.len());
+            }
+        }
+    }
+
     /// What the model reads: failures begin with `[code] what happened` and what to do next.
     pub fn shown(&self) -> String {
         let Some(message) = &self.message else {
@@ -283,6 +317,20 @@ mod tests {
             Outcome::fail(Code::Process, "x").structured("t", 0)["ok"],
             false
         );
+    }
+
+    #[test]
+    fn nothing_is_longer_than_a_result_may_be() {
+        let long = "é".repeat(1_000_000);
+        let mut outcome = Outcome::validation(long.clone()).hint(long.clone());
+        outcome.text = long.clone();
+        outcome.fields.insert("a".into(), long.clone().into());
+        outcome.fields.insert("b".into(), long.into());
+        outcome.limit(100_000);
+        let slack = 2 * limits::MESSAGE_BYTES + 200;
+        assert!(outcome.shown().len() < 50_000 + slack);
+        assert!(outcome.structured("t", 0).to_string().len() < 50_000 + slack);
+        assert!(outcome.truncated);
     }
 
     #[test]

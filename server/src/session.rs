@@ -56,7 +56,7 @@ impl Session {
         let scratch = Scratch::make(&hub.home.scratch_dir(), &id)?;
         let mut protected = config.protect.paths.clone();
         protected.extend(own_programs());
-        let policy = Arc::new(PathPolicy::new(Settings {
+        let policy = PathPolicy::new(Settings {
             user_home: hub.user_home.clone(),
             hands_home: hub.home.root().to_path_buf(),
             workspaces: config.workspaces.clone(),
@@ -64,7 +64,9 @@ impl Session {
             extra_protected: protected,
             protect_env_files: config.protect.env_files,
             session_tmp: Some(scratch.tmp()),
-        }));
+        });
+        let search_path = std::env::var_os("PATH").unwrap_or_default();
+        let policy = Arc::new(policy.with_path_folders(std::env::split_paths(&search_path)));
         let grant_limits = GrantLimits {
             nonce_ttl: Duration::from_secs(config.permissions.nonce_ttl_s),
             grant_ttl: Duration::from_secs(config.permissions.grant_ttl_s),

@@ -64,7 +64,7 @@ impl Place {
 
     /// `handsctl` in this place, with a small environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_handsctl"));
+        let mut command = Command::new(built("handsctl"));
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -126,9 +126,12 @@ impl Ended {
     }
 }
 
-/// A program of ours that must lie beside `handsctl`.
+/// A program of ours: in the folder that the environment names, else where cargo built it.
 pub(crate) fn built(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_BIN_EXE_handsctl")).with_file_name(name);
+    let path = match std::env::var_os("HANDS_TEST_BIN_DIR") {
+        Some(folder) => Path::new(&folder).join(name),
+        None => Path::new(env!("CARGO_BIN_EXE_handsctl")).with_file_name(name),
+    };
     assert!(
         path.is_file(),
         "this test needs {}: build the whole workspace first (cargo build --workspace --bins)",

@@ -102,16 +102,3 @@ fn stars_match_within_a_component() {
     assert!(!one.covers(&folded("/aba")));
     assert!(one.covers(&folded("/abba")));
 }
-
-#[test]
-fn literal_paths_for_a_sandbox() {
-    let home = Path::new("/home/me");
-    let literal = literal_in_home(home);
-    assert!(literal.contains(&(home.join(".ssh"), Denies::ReadWrite)));
-    assert!(literal.contains(&(home.join(".bashrc"), Denies::Write)));
-    assert!(
-        literal
-            .iter()
-            .all(|(path, _)| !path.to_string_lossy().contains(['*', '$']))
-    );
-}

@@ -98,6 +98,8 @@ fn compose(
     set("PYTHONPYCACHEPREFIX", format!("{tmp}/.cache/pycache"));
     // Nothing can answer a prompt.
     set("GIT_TERMINAL_PROMPT", "0".into());
+    // `git status` would take a lock that nothing here may remove again.
+    set("GIT_OPTIONAL_LOCKS", "0".into());
     set("PAGER", "cat".into());
     set("GIT_PAGER", "cat".into());
     for (name, value) in asked {

@@ -1,6 +1,7 @@
 //! What a child must not see, and what in a workspace it must not write.
 
-use hands_policy::protected::Denies;
+use crate::limits;
+use hands_policy::protected::{Denies, existing_in_home, survey};
 use std::path::{Path, PathBuf};
 
 /// Sockets and folders of sockets through which a child could have somebody else act for it
@@ -53,19 +54,92 @@ const SYSTEM_SECRETS: &[&str] = &[
 /// Git's own files that are run, or decide what is run, later and outside.
 const GIT_SEALED: &[&str] = &["hooks", "config", "config.worktree", "info/attributes"];
 
-/// Every existing path that is hidden from a child, by its real name.
-pub(super) fn masks(user_home: &Path, hands_home: &Path, extra: &[PathBuf]) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = vec![hands_home.to_path_buf()];
-    all.extend(secrets(user_home));
-    all.extend(extra.iter().cloned());
-    all.extend(SOCKETS.iter().chain(SYSTEM_SECRETS).map(PathBuf::from));
-    all.extend(std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from));
-    let mut real: Vec<PathBuf> = all.iter().filter_map(|p| p.canonicalize().ok()).collect();
+/// What a look at the disk found.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Hidden {
+    /// Existing paths that a child must not see, by their real names, none below another.
+    pub(super) masks: Vec<PathBuf>,
+    /// Existing paths inside the roots that a child must not write.
+    pub(super) sealed: Vec<PathBuf>,
+}
+
+/// Where to look.
+pub(super) struct Search<'a> {
+    pub(super) user_home: &'a Path,
+    pub(super) hands_home: &'a Path,
+    pub(super) extra_protected: &'a [PathBuf],
+    pub(super) env_files: bool,
+    /// The writable roots, by their real paths.
+    pub(super) roots: &'a [PathBuf],
+}
+
+impl Search<'_> {
+    /// Looks at the disk. Takes milliseconds in a large workspace, so that the caller remembers
+    /// what was found for a while.
+    pub(super) fn look(&self) -> Hidden {
+        let mut masks: Vec<PathBuf> = vec![self.hands_home.to_path_buf()];
+        let mut sealed = own_programs();
+        for (path, denies) in existing_in_home(self.user_home) {
+            match denies {
+                Denies::ReadWrite => masks.push(path),
+                Denies::Write => sealed.push(path),
+            }
+        }
+        masks.extend(self.extra_protected.iter().cloned());
+        masks.extend(SOCKETS.iter().chain(SYSTEM_SECRETS).map(PathBuf::from));
+        masks.extend(std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        sealed.extend(std::env::split_paths(&path).filter(|folder| folder.is_absolute()));
+        for root in self.roots {
+            let found = survey(root, self.env_files);
+            masks.extend(found.secrets.into_iter().take(limits::MASKED_SECRETS));
+            sealed.extend(found.git.iter().flat_map(|git| git_sealed(git)));
+        }
+        let mut sealed = real(&sealed);
+        sealed.retain(|path| self.in_roots(path));
+        Hidden {
+            masks: outermost(real(&masks)),
+            sealed,
+        }
+    }
+
+    fn in_roots(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(root))
+    }
+}
+
+impl Hidden {
+    /// Seals git's files of the repositories around a working folder too, however deep it lies.
+    pub(super) fn seal_around(&mut self, cwd: &Path, roots: &[PathBuf]) {
+        let around = cwd.ancestors().map(|folder| folder.join(".git"));
+        let inside = around.filter(|git| roots.iter().any(|root| git.starts_with(root)));
+        let files: Vec<PathBuf> = inside.flat_map(|git| git_sealed(&git)).collect();
+        self.sealed.extend(real(&files));
+        self.sealed.sort();
+        self.sealed.dedup();
+    }
+}
+
+/// Git's sealed files below this `.git`, and the link itself where it is a file.
+fn git_sealed(git: &Path) -> Vec<PathBuf> {
+    if git.is_file() {
+        return vec![git.to_path_buf()];
+    }
+    GIT_SEALED.iter().map(|name| git.join(name)).collect()
+}
+
+/// Those that exist, by their real names, each once.
+fn real(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut real: Vec<PathBuf> = paths.iter().filter_map(|p| p.canonicalize().ok()).collect();
     real.sort();
     real.dedup();
-    // A mask below another is hidden already, and its mount point is gone.
+    real
+}
+
+/// A mask below another is hidden already, and its mount point is gone.
+fn outermost(sorted: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut outermost: Vec<PathBuf> = Vec::new();
-    for path in real {
+    for path in sorted {
         if !outermost.last().is_some_and(|last| path.starts_with(last)) {
             outermost.push(path);
         }
@@ -90,66 +164,66 @@ pub fn own_programs() -> Vec<PathBuf> {
     beside.filter_map(|path| path.canonicalize().ok()).collect()
 }
 
-/// What of the person's home is protected for reading.
-fn secrets(user_home: &Path) -> impl Iterator<Item = PathBuf> {
-    let listed = hands_policy::protected::literal_in_home(user_home).into_iter();
-    listed.filter_map(|(path, denies)| (denies == Denies::ReadWrite).then_some(path))
-}
-
-/// What stays read-only inside the roots: our own programs, and git's sealed files in the
-/// repositories that the command is most likely to meet, those at the roots and the one that
-/// holds its working folder.
-pub(super) fn sealed(roots: &[&PathBuf], cwd: &Path) -> Vec<PathBuf> {
-    let mut repositories: Vec<PathBuf> = roots.iter().map(|r| r.to_path_buf()).collect();
-    repositories.extend(cwd.ancestors().map(Path::to_path_buf));
-    let in_roots = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
-    let mut sealed: Vec<PathBuf> = own_programs().into_iter().filter(in_roots).collect();
-    for repository in repositories {
-        let git = repository.join(".git");
-        if !git.is_dir() || !in_roots(&git) {
-            continue;
-        }
-        let present = GIT_SEALED
-            .iter()
-            .map(|name| git.join(name))
-            .filter(|p| p.exists());
-        sealed.extend(present.filter_map(|p| p.canonicalize().ok()));
-    }
-    sealed.sort();
-    sealed.dedup();
-    sealed
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn look(home: &Path, roots: &[PathBuf], extra: &[PathBuf]) -> Hidden {
+        Search {
+            user_home: home,
+            hands_home: &home.join("hands"),
+            extra_protected: extra,
+            env_files: true,
+            roots,
+        }
+        .look()
+    }
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        (folder, path)
+    }
+
     #[test]
     fn masks_exist_and_do_not_nest() {
-        let home = tempfile::tempdir().unwrap();
-        let home = home.path().canonicalize().unwrap();
+        let (_keep, home) = folder();
         std::fs::create_dir_all(home.join(".ssh/keys")).unwrap();
         std::fs::create_dir_all(home.join("hands")).unwrap();
+        std::fs::write(home.join(".bash_history"), "secret").unwrap();
         let extra = [home.join(".ssh/keys"), home.join("gone")];
-        let masks = masks(&home, &home.join("hands"), &extra);
-        assert!(masks.contains(&home.join(".ssh")));
-        assert!(masks.contains(&home.join("hands")));
+        let masks = look(&home, &[], &extra).masks;
+        for name in [".ssh", "hands", ".bash_history"] {
+            assert!(masks.contains(&home.join(name)), "{name}: {masks:?}");
+        }
         assert!(!masks.contains(&home.join(".ssh/keys")));
         assert!(!masks.contains(&home.join("gone")));
     }
 
     #[test]
-    fn git_files_of_the_repository_around_are_sealed() {
-        let root = tempfile::tempdir().unwrap();
-        let root = root.path().canonicalize().unwrap();
-        let deep = root.join("a/b");
-        std::fs::create_dir_all(&deep).unwrap();
+    fn secrets_in_a_workspace_are_masked_and_git_files_sealed() {
+        let (_keep, root) = folder();
         std::fs::create_dir_all(root.join("a/.git/hooks")).unwrap();
         std::fs::write(root.join("a/.git/config"), "").unwrap();
-        let sealed = sealed(&[&root], &deep);
+        std::fs::write(root.join("a/.env"), "").unwrap();
+        let (_keep, home) = folder();
+        let found = look(&home, &[root.clone()], &[]);
+        assert!(found.masks.contains(&root.join("a/.env")));
         assert_eq!(
-            sealed,
+            found.sealed,
             [root.join("a/.git/config"), root.join("a/.git/hooks")]
         );
+    }
+
+    #[test]
+    fn the_repository_around_a_deep_folder_is_sealed_too() {
+        let (_keep, root) = folder();
+        let deep = root.join("1/2/3/4/5/6/7/8/9/10");
+        std::fs::create_dir_all(deep.join(".git/hooks")).unwrap();
+        let (_keep, home) = folder();
+        let mut found = look(&home, &[root.clone()], &[]);
+        assert!(found.sealed.is_empty());
+        found.seal_around(&deep, &[root]);
+        assert_eq!(found.sealed, [deep.join(".git/hooks")]);
     }
 }

@@ -9,11 +9,14 @@ pub(crate) use runner::canary as try_sandbox;
 pub use runner::{Finished, Order, RunError, run};
 
 use crate::hub::Hub;
+use crate::limits;
 use hands_config::Mode;
 use hands_sandbox::canary::{Report, State};
 use hands_sandbox::{Network, Plan};
+use hidden::{Hidden, Search};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use tokio::sync::OnceCell;
 
 /// How this session's commands are confined.
@@ -27,6 +30,9 @@ pub struct Confinement {
     hands_home: PathBuf,
     scratch: PathBuf,
     tmp: PathBuf,
+    env_files: bool,
+    /// What was found on the disk last, and when.
+    hidden: Mutex<Option<(Instant, Arc<Hidden>)>>,
     canary: Arc<OnceCell<Report>>,
 }
 
@@ -44,6 +50,8 @@ impl Confinement {
             hands_home: hub.home.root().to_path_buf(),
             scratch: hub.home.scratch_dir(),
             tmp,
+            env_files: config.protect.env_files,
+            hidden: Mutex::default(),
             canary: Arc::clone(&hub.canary),
         }
     }
@@ -72,7 +80,30 @@ impl Confinement {
         ))
     }
 
-    /// The confined child for `argv`.
+    /// What is hidden and sealed now, looked for anew when the last look is old.
+    fn hidden(&self, roots: &[PathBuf]) -> Arc<Hidden> {
+        let mut last = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = last
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() < limits::HIDDEN_FOR);
+        if let Some((_, hidden)) = fresh {
+            return Arc::clone(hidden);
+        }
+        let hidden = Arc::new(
+            Search {
+                user_home: &self.user_home,
+                hands_home: &self.hands_home,
+                extra_protected: &self.extra_protected,
+                env_files: self.env_files,
+                roots,
+            }
+            .look(),
+        );
+        *last = Some((Instant::now(), Arc::clone(&hidden)));
+        hidden
+    }
+
+    /// The confined child for `argv`. Looks at the disk: not for async threads.
     ///
     /// # Errors
     /// When a folder of the private tmp cannot be made.
@@ -90,7 +121,7 @@ impl Confinement {
             workspaces: real(&self.workspaces),
             extra_write: real(&self.extra_write),
             tmp: self.tmp.clone(),
-            masks: hidden::masks(&self.user_home, &self.hands_home, &self.extra_protected),
+            masks: Vec::new(),
             sealed: Vec::new(),
             mode: match self.mode {
                 Mode::Default => hands_sandbox::Mode::Default,
@@ -102,8 +133,11 @@ impl Confinement {
                 false => Network::Off,
             },
         };
-        let roots: Vec<&PathBuf> = plan.workspaces.iter().chain(&plan.extra_write).collect();
-        plan.sealed = hidden::sealed(&roots, &plan.cwd);
+        let roots = [plan.workspaces.as_slice(), &plan.extra_write].concat();
+        let mut hidden = Hidden::clone(&self.hidden(&roots));
+        hidden.seal_around(&plan.cwd, &roots);
+        plan.masks = hidden.masks;
+        plan.sealed = hidden.sealed;
         let tmpdir = plan.tmpdir_inside()?;
         plan.env = environment::of_child(&self.user_home, &tmpdir, &self.pass, env);
         Ok(plan)

@@ -7,7 +7,7 @@
 //! - ids are the client's own affair (0, strings, reused ones): inside, each request has a number
 //!   of its own, and an id that comes again while its first request is still at work retires the
 //!   first, whose late answer could only be mistaken for the second's;
-//! - lines up to [`crate::limits::LINE_BYTES`]; a longer one is answered, not swallowed;
+//! - lines up to the limit of the settings; a longer one is answered, not swallowed;
 //! - JSON-RPC batches, which protocol 2025-03-26 has;
 //! - what comes before `initialize`, or without it, is served.
 

@@ -5,13 +5,14 @@ use crate::args::Args;
 use crate::calls::Call;
 use crate::confinement::{self, Order, RunError};
 use crate::limits;
-use crate::outcome::{Code, Outcome};
+use crate::outcome::{Code, Outcome, system};
 use crate::session::Session;
 use hands_policy::command;
 use hands_policy::paths::Kind;
-use hands_sandbox::{Done, Ending, Excerpt, Request, decode_bytes, encode_bytes};
+use hands_sandbox::{Done, Ending, Excerpt, Plan, Request, decode_bytes, encode_bytes};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 const KNOWN: &[&str] = &["command", "cwd", "timeout_s", "stdin", "env", "network"];
@@ -31,13 +32,13 @@ pub(super) fn description(session: &Session) -> String {
         .map(|root| root.given.display().to_string())
         .collect();
     format!(
-        "Runs a bash command line: find and inspect files, use git, run programs, builds and \
+        "Runs a bash command line: find and inspect files and repositories, run programs and \
          tests. Runs in a sandbox: reads most of the machine (credentials are hidden), writes \
-         only in the workspaces ({}) and in a private /tmp; files in the workspaces cannot be \
-         removed or renamed, their content can be changed. Network per `network`. Answers within \
-         {budget} s: a command still running then is ended with code `timeout`. Processes left in \
-         the background end with the command. No terminal: prompts fail. Output over {} bytes is \
-         cut; `recovery_path` holds all of it. A non-zero exit is code `process`.",
+         only in the workspaces ({}) and in a private /tmp. Files in the workspaces can be made \
+         and changed; they cannot be removed or renamed, so git add and commit do not work here. \
+         Answers within {budget} s: a command still running then is ended with code `timeout`. \
+         Processes left in the background end with the command. No terminal: prompts fail. Output \
+         over {} bytes is cut; `recovery_path` holds all of it. A non-zero exit is code `process`.",
         workspaces.join(", "),
         session.config.limits.output_bytes,
     )
@@ -161,10 +162,7 @@ async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outco
         .hint("Nothing was run. Try again when other commands have ended."));
     }
     let argv = vec![shell()?, "-c".into(), wish.command.clone()];
-    let plan = session
-        .confinement
-        .plan(argv, cwd, &wish.env, wish.network)
-        .map_err(|e| crate::outcome::system("preparing the private tmp", &e))?;
+    let plan = plan(call, argv, cwd, &wish).await?;
     let spill = session.spill_path(&call.turn_id);
     let keep = usize::try_from(session.config.limits.output_bytes).unwrap_or(usize::MAX);
     let request = Request {
@@ -197,6 +195,19 @@ async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outco
             Err(Outcome::fail(Code::Sandbox, message).hint(hint))
         }
         Err(RunError::Broken(message)) => Err(Outcome::fail(Code::Internal, message)),
+    }
+}
+
+async fn plan(call: &Call, argv: Vec<String>, cwd: PathBuf, wish: &Wish) -> Result<Plan, Outcome> {
+    let session = Arc::clone(&call.session);
+    let (env, network) = (wish.env.clone(), wish.network);
+    let look = move || session.confinement.plan(argv, cwd, &env, network);
+    match tokio::task::spawn_blocking(look).await {
+        Ok(plan) => plan.map_err(|e| system("preparing the private tmp", &e)),
+        Err(e) => Err(Outcome::fail(
+            Code::Internal,
+            format!("making the plan: {e}"),
+        )),
     }
 }
 
