@@ -20,6 +20,7 @@
 pub mod args;
 pub mod calls;
 pub mod confinement;
+pub mod desk;
 pub mod door;
 pub mod files;
 pub mod front;

@@ -1,6 +1,7 @@
 //! A server from start to end: over standard input and output for one client, or on the home's
 //! socket for many.
 
+use crate::desk::Desk;
 use crate::door::Door;
 use crate::front::{Front, LineSink, Output};
 use crate::handler::Handler;
@@ -11,6 +12,7 @@ use crate::stdio;
 use anyhow::Context;
 use hands_activity::{Lifecycle, install_panic_hook};
 use hands_config::{Env, Flags, Home};
+use hands_control::types::server::Mode;
 use hands_policy::redact::Redactor;
 use serde_json::json;
 use std::io::Read;
@@ -74,16 +76,19 @@ pub fn stdio(home: Option<&Path>) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let reason = ready.runtime.block_on(async {
         warm_up(&ready.hub);
+        let desk = open_desk(&ready.hub, Mode::Standalone);
         let serving = connection(&session, own_stdin, own_stdout, &stop);
         tokio::pin!(serving);
-        tokio::select! {
+        let reason = tokio::select! {
             () = &mut serving => "end of input",
             name = stop_signal() => {
                 stop.cancel();
                 serving.await;
                 name
             }
-        }
+        };
+        desk.into_iter().for_each(Desk::close);
+        reason
     });
     session.close();
     // A trail of the end is worth having, but its lack is no reason to fail now.
@@ -107,20 +112,34 @@ pub fn socket(home: Option<&Path>) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let reason = ready.runtime.block_on(async {
         warm_up(&ready.hub);
+        let desk = open_desk(&ready.hub, Mode::Serve);
         let serving = door.serve(&stop);
         tokio::pin!(serving);
-        tokio::select! {
+        let reason = tokio::select! {
             () = &mut serving => "the socket failed",
             name = stop_signal() => {
                 stop.cancel();
                 serving.await;
                 name
             }
-        }
+        };
+        desk.into_iter().for_each(Desk::close);
+        reason
     });
     let _ = ready.lifecycle.note("stop", json!({"reason": reason}));
     ready.runtime.shutdown_background();
     Ok(())
+}
+
+/// Opens the control socket. A server without one serves its clients all the same.
+fn open_desk(hub: &Arc<Hub>, mode: Mode) -> Option<Desk> {
+    match Desk::open(hub, mode) {
+        Ok(desk) => Some(desk),
+        Err(e) => {
+            hub.live.line(&format!("warning: {e:#}"));
+            None
+        }
+    }
 }
 
 /// Gets ready what the first call would otherwise wait for.

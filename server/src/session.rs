@@ -9,11 +9,12 @@ use anyhow::Context;
 use hands_activity::{Recovery, SessionTrail};
 use hands_config::Config;
 use hands_policy::paths::{PathPolicy, Settings};
-use hands_policy::permission::{GrantLimits, Grants};
+use hands_policy::permission::{Grant, GrantLimits, Grants};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 use tokio::sync::Semaphore;
 
 /// What all tools need. Shared behind an `Arc`.
@@ -42,6 +43,13 @@ pub struct Session {
     pub command_slots: Arc<Semaphore>,
     /// Places for calls that only touch files: a command that runs long must not hold them up.
     pub file_slots: Arc<Semaphore>,
+    /// When it was opened.
+    pub opened_at: SystemTime,
+    /// What all sessions of the server share.
+    pub hub: Arc<Hub>,
+    client: Mutex<Option<(String, String)>>,
+    calls: AtomicU64,
+    closed: AtomicBool,
     scratch: Scratch,
 }
 
@@ -50,7 +58,7 @@ impl Session {
     ///
     /// # Errors
     /// When its folder below `work/scratch` cannot be made.
-    pub fn open(hub: &Hub) -> anyhow::Result<Arc<Self>> {
+    pub fn open(hub: &Arc<Hub>) -> anyhow::Result<Arc<Self>> {
         let id = format!("s-{}", uuid::Uuid::now_v7().simple());
         let config = &hub.config;
         let scratch = Scratch::make(&hub.home.scratch_dir(), &id)?;
@@ -71,7 +79,7 @@ impl Session {
             nonce_ttl: Duration::from_secs(config.permissions.nonce_ttl_s),
             grant_ttl: Duration::from_secs(config.permissions.grant_ttl_s),
         };
-        Ok(Arc::new(Self {
+        let session = Arc::new(Self {
             confinement: Confinement::new(hub, scratch.tmp()),
             grants: Mutex::new(Grants::new(&id, grant_limits, hub.nonces.clone())),
             trail: hub.trail.session(&id),
@@ -85,7 +93,47 @@ impl Session {
             id,
             policy,
             scratch,
-        }))
+            opened_at: SystemTime::now(),
+            hub: Arc::clone(hub),
+            client: Mutex::default(),
+            calls: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        });
+        hub.enlist(&session);
+        Ok(session)
+    }
+
+    /// Notes who is connected, in its own words.
+    pub fn set_client(&self, name: &str, version: &str) {
+        self.trail.set_client(name, version);
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        *client = Some((name.to_string(), version.to_string()));
+    }
+
+    /// Who is connected: name and version, once it said so.
+    pub fn client(&self) -> Option<(String, String)> {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        client.clone()
+    }
+
+    /// Calls answered.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn call_ends(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What the person has allowed.
+    pub fn open_folders(&self) -> Vec<Grant> {
+        let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        grants.list()
+    }
+
+    /// Whether its client is gone.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// A file of the session's own, out of every child's reach, for the whole of a long output.
@@ -95,6 +143,10 @@ impl Session {
 
     /// Ends the session: its private tmp goes.
     pub fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.hub
+            .metrics
+            .set_sessions(self.hub.sessions().len() as u64);
         self.scratch.remove();
     }
 }
