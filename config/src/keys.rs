@@ -422,6 +422,16 @@ pub static KEYS: &[Key] = &[
         doc: "The official client's program. None: `tunnel-client` on `PATH`.",
     },
     Key {
+        name: "tunnel.poll_timeout_s",
+        slot: Slot::Seconds {
+            min: 1,
+            max: 300,
+            at: |c| &mut c.tunnel.poll_timeout,
+        },
+        unit: "s",
+        doc: "Time that a poll of the tunnel waits for commands; a tunnel whose polls stop is noticed that much later.",
+    },
+    Key {
         name: "http.listen",
         slot: Slot::Text {
             what: "a loopback address with port",

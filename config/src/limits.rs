@@ -49,5 +49,7 @@ pub const TRAIL_MAX_BYTES: u64 = 16 * MIB;
 pub const TRAIL_KEEP: u64 = 8;
 /// Where the daemon serves its endpoints for readiness and monitoring.
 pub const HTTP_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8765);
+/// Seconds that a poll of the tunnel waits for commands.
+pub const TUNNEL_POLL_TIMEOUT_S: u64 = 30;
 /// Longest id of a tunnel that is accepted, in bytes.
 pub const TUNNEL_ID_BYTES: usize = 128;

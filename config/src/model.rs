@@ -143,7 +143,7 @@ pub struct TrailCfg {
 }
 
 /// `[tunnel]`. No id: no tunnel, which is a normal state.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tunnel {
     /// The tunnel's id, as the service gave it.
     pub id: Option<String>,
@@ -155,6 +155,21 @@ pub struct Tunnel {
     pub client: TunnelClient,
     /// The official client's program; none: `tunnel-client` on `PATH`.
     pub client_path: Option<PathBuf>,
+    /// How long a poll waits for commands.
+    pub poll_timeout: Duration,
+}
+
+impl Default for Tunnel {
+    fn default() -> Tunnel {
+        Tunnel {
+            id: None,
+            key_file: None,
+            base_url: None,
+            client: TunnelClient::Auto,
+            client_path: None,
+            poll_timeout: Duration::from_secs(limits::TUNNEL_POLL_TIMEOUT_S),
+        }
+    }
 }
 
 /// Which client holds the tunnel.

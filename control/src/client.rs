@@ -71,6 +71,20 @@ impl Client {
         self.whole(Method::POST, path, body.into()).await
     }
 
+    /// The answer to `GET path` as it is, whatever its status: for servers that speak HTTP but not this API.
+    ///
+    /// # Errors
+    /// No answer, or none in time.
+    pub async fn fetch(&self, path: &str) -> Result<(u16, Bytes), ControlError> {
+        let request = format!("GET {path}");
+        let asked = async {
+            let response = self.ask(Method::GET, path, Bytes::new()).await?;
+            let status = response.status().as_u16();
+            Ok((status, self.body(&request, response).await?))
+        };
+        self.in_time(&request, asked).await
+    }
+
     /// Asks for a stream of lines at `path`.
     ///
     /// # Errors
@@ -180,7 +194,8 @@ impl Client {
         let asked = hyper::Request::builder()
             .method(method)
             .uri(path)
-            .header(HOST, "hands")
+            // What servers that check the host accept.
+            .header(HOST, "localhost")
             .header(CONNECTION, "close")
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
