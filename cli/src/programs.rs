@@ -116,13 +116,23 @@ pub(crate) fn obstacle(path: &Path) -> Option<Obstacle> {
     if rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() {
         return None;
     }
-    let noexec = rustix::fs::statvfs(path)
-        .is_ok_and(|stat| stat.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC));
-    Some(if noexec {
+    Some(if is_noexec(path) {
         Obstacle::NoExec
     } else {
         Obstacle::Mode
     })
+}
+
+#[cfg(target_os = "linux")]
+fn is_noexec(path: &Path) -> bool {
+    use rustix::fs::{StatVfsMountFlags, statvfs};
+    statvfs(path).is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::NOEXEC))
+}
+
+/// Other systems do not say so through `statvfs`.
+#[cfg(not(target_os = "linux"))]
+fn is_noexec(_path: &Path) -> bool {
+    false
 }
 
 /// A path as a word of a shell command.

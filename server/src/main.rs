@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     match run(&Arguments::parse(), &streams) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("hands-mcp: {error:#}");
+            eprintln!("hands-mcp: {}", told(&error));
             match error.downcast_ref::<hands_config::ConfigError>() {
                 Some(_) => ExitCode::from(BAD_CONFIGURATION),
                 None => ExitCode::FAILURE,
@@ -62,4 +62,20 @@ fn run(arguments: &Arguments, streams: &Streams) -> anyhow::Result<()> {
         }
     }
     hands_server::serve::stdio(home, streams)
+}
+
+/// The error with its causes, each said once: some tell their cause in their own words already.
+fn told(error: &anyhow::Error) -> String {
+    let mut all = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if all.contains(&text) {
+            continue;
+        }
+        if !all.is_empty() {
+            all.push_str(": ");
+        }
+        all.push_str(&text);
+    }
+    all
 }
