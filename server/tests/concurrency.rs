@@ -149,7 +149,7 @@ fn progress_is_told_where_it_was_asked_for() {
                 news["params"]["message"]
                     .as_str()
                     .unwrap()
-                    .starts_with("line "),
+                    .contains("last line: line "),
                 "{news}"
             );
         }
