@@ -26,6 +26,7 @@ struct Arguments {
 const BAD_CONFIGURATION: u8 = 78;
 
 fn main() -> ExitCode {
+    let arguments = Arguments::parse();
     let streams = match Streams::claim() {
         Ok(streams) => streams,
         Err(error) => {
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
         }
     };
     // The streams live until the process ends, the message below included.
-    match run(&Arguments::parse(), &streams) {
+    match run(&arguments, &streams) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hands-mcp: {}", told(&error));
