@@ -17,6 +17,18 @@ pub(crate) const RUNNER: Program = Program {
     variable: "HANDS_RUNNER_BIN",
 };
 
+/// The daemon.
+pub(crate) const DAEMON: Program = Program {
+    name: "handsd",
+    variable: "HANDS_DAEMON_BIN",
+};
+
+/// The built-in tunnel client.
+pub(crate) const TUNNEL: Program = Program {
+    name: "hands-tunnel",
+    variable: "HANDS_TUNNEL_BIN",
+};
+
 /// A program of ours.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {

@@ -27,6 +27,8 @@ pub(crate) struct Monitor {
     tunnel: Lives,
     totals: Totals,
     tunnel_was_started: bool,
+    /// The tunnel process whose polls are counted.
+    polling: Option<u32>,
 }
 
 /// The processes of one child, one after the other.
@@ -63,6 +65,7 @@ impl Monitor {
             tunnel: Lives::default(),
             totals: Totals::default(),
             tunnel_was_started: false,
+            polling: None,
             core,
         }
     }
@@ -180,6 +183,14 @@ impl Monitor {
         metrics.set_ready(readiness.ready);
         metrics.set_local_only(readiness.local_only);
         metrics.watch(Process::Tunnel, self.tunnel.0.map(|life| life.pid));
+        let polling = self.tunnel.0.map(|life| life.pid);
+        match polling {
+            None if facts.tunnel.is_none() => metrics.polling_stopped(),
+            // Until its first good poll the age counts from its start.
+            Some(_) if polling != self.polling => metrics.polling_started(),
+            _ => {}
+        }
+        self.polling = polling;
         let health = facts
             .tunnel
             .as_ref()
@@ -192,9 +203,6 @@ impl Monitor {
                 }
             }
             _ => metrics.set_commands(0, 0),
-        }
-        if facts.tunnel.is_none() {
-            metrics.polling_stopped();
         }
         let before = self.core.readiness.borrow().clone();
         let changed = before.ready != readiness.ready || codes(&before) != codes(&readiness);
