@@ -130,7 +130,7 @@ impl Monitor {
             }
         };
         let (ping, health) = tokio::join!(pinging, asking);
-        let tunnel = config.tunnel.id.is_some().then(|| TunnelFacts {
+        let tunnel = config.tunnel.id.is_some().then_some(TunnelFacts {
             state: tunnel.state,
             reason: tunnel.reason,
             official,
@@ -295,13 +295,14 @@ fn grown(seen: &mut BTreeMap<String, u64>, name: &str, count: u64) -> u64 {
 
 fn poll_outcome(name: &str) -> PollOutcome {
     match name {
-        "commands" => PollOutcome::Commands,
-        "empty" => PollOutcome::Empty,
-        "unauthorized" => PollOutcome::Unauthorized,
-        "rate_limited" => PollOutcome::RateLimited,
+        "commands" | "200" => PollOutcome::Commands,
+        "empty" | "204" => PollOutcome::Empty,
+        "unauthorized" | "401" | "403" => PollOutcome::Unauthorized,
+        "rate_limited" | "429" => PollOutcome::RateLimited,
         "server_error" => PollOutcome::ServerError,
+        status if status.len() == 3 && status.starts_with('5') => PollOutcome::ServerError,
         "unreadable" => PollOutcome::Malformed,
-        "network" | "timeout" => PollOutcome::Network,
+        "" | "network" | "timeout" => PollOutcome::Network,
         _ => PollOutcome::ClientError,
     }
 }

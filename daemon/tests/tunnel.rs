@@ -221,3 +221,67 @@ async fn a_tunnel_without_its_key_is_told_and_starts_once_it_is_set_up() {
     daemon.ready().await;
     daemon.stop().await;
 }
+
+/// The relay that this tunnel client started.
+fn relay_of(tunnel: u32) -> u32 {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut relays = pids.filter(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat
+            .rsplit_once(") ")
+            .and_then(|(_, tail)| tail.split(' ').nth(1)?.parse().ok());
+        parent == Some(tunnel)
+    });
+    relays.next().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_relay_comes_back_with_either_client() {
+    // The built-in client starts another one; the official one ends with exit 0, and is started again.
+    let plane = ControlPlane::start(Script::default()).await;
+    let place = Place::new();
+    let daemon = start(&place, &plane).await;
+    let status = daemon.ready().await;
+    let relay = relay_of(status.tunnel.child.pid.unwrap());
+    send(relay, Signal::KILL);
+    common::gone(relay).await;
+    daemon.ready().await;
+    // Its restart may be a moment away still.
+    let planner = Planner::new(&plane);
+    let deadline = tokio::time::Instant::now() + common::SOON;
+    loop {
+        let call = planner.list_tools();
+        let answer = plane
+            .final_answer(&call.request_id, Duration::from_secs(20))
+            .await;
+        if answer.json()["result"]["tools"].is_array() {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{answer:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(daemon.status().await.server.restarts, 0);
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_daemons_tunnel_and_relay_are_gone_after_the_next_start() {
+    let plane = ControlPlane::start(Script::default()).await;
+    let place = Place::new();
+    let first = start(&place, &plane).await;
+    let tunnel = first.ready().await.tunnel.child.pid.unwrap();
+    let relay = relay_of(tunnel);
+    first.kill();
+    let second = start(&place, &plane).await;
+    second.ready().await;
+    common::gone(tunnel).await;
+    common::gone(relay).await;
+    reads_a_file(&place, &plane).await;
+    second.stop().await;
+    assert!(
+        common::running(&place).is_empty(),
+        "{:?}",
+        common::running(&place)
+    );
+}
