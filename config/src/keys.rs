@@ -140,6 +140,7 @@ pub const LATER_SECTIONS: &[&str] = &["python", "mcp"];
 pub const FOREIGN_ENV: &[&str] = &[
     "HANDS_HOME",
     "HANDS_TUNNEL_BIN",
+    "HANDS_DAEMON_BIN",
     "HANDS_PYTHON",
     "HANDS_MCP_",
     "HANDS_RUNNER_",

@@ -65,5 +65,6 @@ network = true
 
 const OUTRO: &str = "
 Variables of other parts, not overrides of a key: `HANDS_HOME` (the home), `HANDS_MCP_BIN` (path of `hands-mcp` for `handsctl`),
-`HANDS_RUNNER_BIN` (path of `hands-runner`), `HANDS_TUNNEL_BIN` (path of `hands-tunnel` for the daemon). An unknown `HANDS_*` variable is a warning with the nearest name.
+`HANDS_RUNNER_BIN` (path of `hands-runner`), `HANDS_TUNNEL_BIN` (path of `hands-tunnel` for the daemon),
+`HANDS_DAEMON_BIN` (path of `handsd` for `handsctl`). An unknown `HANDS_*` variable is a warning with the nearest name.
 ";

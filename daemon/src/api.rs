@@ -19,10 +19,7 @@ impl Handler for Api {
         let run = self.0.home.run_dir();
         match request.path.as_str() {
             "/v1/status" if is_get => Reply::of(&self.0.status().await),
-            "/v1/readiness" if is_get => {
-                let readiness = self.0.readiness.borrow().clone();
-                Reply::of(&readiness)
-            }
+            "/v1/readiness" if is_get => Reply::of(&self.0.readiness()),
             "/v1/sessions" if is_get => Reply::of(&servers::sessions(&run).await),
             "/v1/grants" if is_get => Reply::of(&servers::grants(&run).await),
             "/v1/events" if is_get => self.events(),

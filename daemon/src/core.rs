@@ -3,11 +3,14 @@
 use crate::facts::Facts;
 use crate::keeper::Handle;
 use crate::plan;
+use crate::readiness;
 use crate::record::Recorder;
 use crate::servers;
 use hands_activity::{Event, Filter, Folders, Item};
 use hands_config::{Config, Home};
-use hands_control::types::daemon::{Call, Child, Daemon, Done, Readiness, Status, Tunnel};
+use hands_control::types::daemon::{
+    Call, Child, ChildState, Daemon, Done, Readiness, Status, Tunnel,
+};
 use hands_control::{ApiError, Client};
 use hands_metrics::Registry;
 use std::net::SocketAddr;
@@ -44,6 +47,8 @@ pub(crate) struct Core {
     pub(crate) reloads: mpsc::Sender<Reload>,
     pub(crate) stop: CancellationToken,
     pub(crate) started_at: String,
+    /// Who started it, if no person did.
+    pub(crate) manager: Option<String>,
 }
 
 impl Core {
@@ -57,6 +62,31 @@ impl Core {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Whether a call would work now: what was found at the last look, with what the keepers know since.
+    pub(crate) fn readiness(&self) -> Readiness {
+        let last = self.readiness.borrow().clone();
+        let Some(mut facts) = self.facts.borrow().clone() else {
+            return last;
+        };
+        if self.stop.is_cancelled() || !last.ready {
+            return last;
+        }
+        let (server, tunnel) = (self.server.status(), self.tunnel.status());
+        // What was found of one process says nothing of its successor.
+        if server.state == ChildState::Starting {
+            facts.server.ping = Err("it is starting".to_owned());
+        }
+        let same = tunnel.pid.is_some() && tunnel.state != ChildState::Starting;
+        facts.server.state = server.state;
+        facts.server.reason = server.reason;
+        if let Some(found) = &mut facts.tunnel {
+            found.state = tunnel.state;
+            found.reason = tunnel.reason;
+            found.health = found.health.take().filter(|_| same);
+        }
+        readiness::judge(&facts)
     }
 
     /// Everything there is to say.
@@ -86,6 +116,7 @@ impl Core {
                 home: self.home.root().to_string_lossy().into_owned(),
                 http: http.map(|address| address.to_string()),
                 stopping: self.stop.is_cancelled(),
+                manager: self.manager.clone(),
             },
             tunnel: self.tunnel_status(&settings.config, self.tunnel.status()),
             sandbox: server_status
@@ -93,7 +124,7 @@ impl Core {
                 .and_then(|status| status.sandbox.clone()),
             server,
             server_status,
-            readiness: self.readiness.borrow().clone(),
+            readiness: self.readiness(),
             last_calls: last_calls.unwrap_or_default(),
             warnings,
         }

@@ -102,7 +102,7 @@ impl Pages {
         match request.uri().path() {
             "/healthz" => text(StatusCode::OK, "alive\n"),
             "/readyz" => {
-                let readiness = self.core.readiness.borrow().clone();
+                let readiness = self.core.readiness();
                 let status = match readiness.ready {
                     true => StatusCode::OK,
                     false => StatusCode::SERVICE_UNAVAILABLE,

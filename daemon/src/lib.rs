@@ -183,7 +183,21 @@ fn assemble(
         reloads,
         stop: options.stop.clone(),
         started_at: hands_control::now(),
+        manager: manager(&options.env),
     })
+}
+
+/// The service manager that started this process, by what only it sets.
+fn manager(env: &Env) -> Option<String> {
+    let launchd = env
+        .get("XPC_SERVICE_NAME")
+        .is_some_and(|name| name.contains("handsd"));
+    let found = match (env.get("NOTIFY_SOCKET"), launchd) {
+        (Some(_), _) => "systemd",
+        (None, true) => "launchd",
+        (None, false) => return None,
+    };
+    Some(found.to_owned())
 }
 
 /// The tunnel first: no call comes in any more that the server could not answer.

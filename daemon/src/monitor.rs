@@ -27,6 +27,8 @@ pub(crate) struct Monitor {
     tunnel: Lives,
     totals: Totals,
     tunnel_was_started: bool,
+    /// The tunnel process whose polls are counted.
+    polling: Option<u32>,
 }
 
 /// The processes of one child, one after the other.
@@ -63,6 +65,7 @@ impl Monitor {
             tunnel: Lives::default(),
             totals: Totals::default(),
             tunnel_was_started: false,
+            polling: None,
             core,
         }
     }
@@ -127,7 +130,7 @@ impl Monitor {
             }
         };
         let (ping, health) = tokio::join!(pinging, asking);
-        let tunnel = config.tunnel.id.is_some().then(|| TunnelFacts {
+        let tunnel = config.tunnel.id.is_some().then_some(TunnelFacts {
             state: tunnel.state,
             reason: tunnel.reason,
             official,
@@ -180,6 +183,14 @@ impl Monitor {
         metrics.set_ready(readiness.ready);
         metrics.set_local_only(readiness.local_only);
         metrics.watch(Process::Tunnel, self.tunnel.0.map(|life| life.pid));
+        let polling = self.tunnel.0.map(|life| life.pid);
+        match polling {
+            None if facts.tunnel.is_none() => metrics.polling_stopped(),
+            // Until its first good poll the age counts from its start.
+            Some(_) if polling != self.polling => metrics.polling_started(),
+            _ => {}
+        }
+        self.polling = polling;
         let health = facts
             .tunnel
             .as_ref()
@@ -192,9 +203,6 @@ impl Monitor {
                 }
             }
             _ => metrics.set_commands(0, 0),
-        }
-        if facts.tunnel.is_none() {
-            metrics.polling_stopped();
         }
         let before = self.core.readiness.borrow().clone();
         let changed = before.ready != readiness.ready || codes(&before) != codes(&readiness);
@@ -287,13 +295,14 @@ fn grown(seen: &mut BTreeMap<String, u64>, name: &str, count: u64) -> u64 {
 
 fn poll_outcome(name: &str) -> PollOutcome {
     match name {
-        "commands" => PollOutcome::Commands,
-        "empty" => PollOutcome::Empty,
-        "unauthorized" => PollOutcome::Unauthorized,
-        "rate_limited" => PollOutcome::RateLimited,
+        "commands" | "200" => PollOutcome::Commands,
+        "empty" | "204" => PollOutcome::Empty,
+        "unauthorized" | "401" | "403" => PollOutcome::Unauthorized,
+        "rate_limited" | "429" => PollOutcome::RateLimited,
         "server_error" => PollOutcome::ServerError,
+        status if status.len() == 3 && status.starts_with('5') => PollOutcome::ServerError,
         "unreadable" => PollOutcome::Malformed,
-        "network" | "timeout" => PollOutcome::Network,
+        "" | "network" | "timeout" => PollOutcome::Network,
         _ => PollOutcome::ClientError,
     }
 }

@@ -26,6 +26,9 @@ struct Seen {
     since: Instant,
     errors: u64,
     errors_grew: Option<Instant>,
+    refused: u64,
+    /// The last failed poll was a refusal.
+    is_refused: bool,
     good: u64,
     bad: u64,
     /// Bad answers since the last good one.
@@ -94,6 +97,8 @@ impl Asker {
                 since: now,
                 errors: 0,
                 errors_grew: None,
+                refused: 0,
+                is_refused: false,
                 good: 0,
                 bad: 0,
                 bad_in_a_row: 0,
@@ -172,6 +177,8 @@ struct Totals {
     last_good: Option<f64>,
     cycles: u64,
     errors: u64,
+    /// Polls by the status of their answer; empty where there was none. Not every version has them.
+    polls: BTreeMap<String, u64>,
     /// Answers by the status that the service gave for them.
     answers: BTreeMap<String, u64>,
     in_flight: u64,
@@ -200,11 +207,39 @@ impl Totals {
                     let status = label(labels, "tunnel_service_status").unwrap_or("unknown");
                     *totals.answers.entry(status.to_owned()).or_default() += count;
                 }
+                "http_client_request_duration_seconds_count"
+                    if label(labels, "http_route")
+                        .is_some_and(|route| route.ends_with("/poll")) =>
+                {
+                    let status = label(labels, "http_response_status_code").unwrap_or_default();
+                    *totals.polls.entry(status.to_owned()).or_default() += count;
+                }
                 "dispatcher_worker_pool_occupancy" => totals.in_flight += count,
                 _ => {}
             }
         }
         totals
+    }
+
+    /// Polls that were refused: the key or the id is wrong.
+    fn refused(&self) -> u64 {
+        let count = |status: &str| self.polls.get(status).copied().unwrap_or_default();
+        count("401") + count("403")
+    }
+
+    /// Polls by outcome, as well as this version tells them.
+    fn poll_outcomes(&self) -> Vec<(String, u64)> {
+        if self.polls.is_empty() {
+            let good = self.cycles.saturating_sub(self.errors);
+            return vec![
+                ("empty".to_owned(), good),
+                ("network".to_owned(), self.errors),
+            ];
+        }
+        let polls = self.polls.iter();
+        polls
+            .map(|(status, count)| (status.clone(), *count))
+            .collect()
     }
 
     fn good_answers(&self) -> u64 {
@@ -225,7 +260,9 @@ impl Seen {
     fn update(&mut self, totals: &Totals, now: Instant) {
         if totals.errors > self.errors {
             self.errors_grew = Some(now);
+            self.is_refused = totals.refused() > self.refused;
         }
+        self.refused = totals.refused();
         self.errors = totals.errors;
         let good = totals.good_answers();
         let bad = totals.answers.values().sum::<u64>() - good;
@@ -249,7 +286,10 @@ impl Seen {
                 Some(age) => format!("the last good poll was {} s ago", age.as_secs()),
                 None => "no poll was answered well yet".to_owned(),
             };
-            if errors_hold {
+            if errors_hold && self.is_refused {
+                let advice = "the service refuses the key or the id";
+                add(TroubleKind::Operator, advice.to_owned());
+            } else if errors_hold {
                 add(TroubleKind::OtherSide, format!("{text}, and polls fail"));
             } else if now - self.since > stale_after {
                 add(TroubleKind::NoPolls, text);
@@ -264,15 +304,11 @@ impl Seen {
             );
             add(TroubleKind::CallsFail, text);
         }
-        let good_polls = totals.cycles.saturating_sub(totals.errors);
         TunnelHealth {
             troubles,
             last_good_poll,
             figures: Figures {
-                polls: vec![
-                    ("empty".to_owned(), good_polls),
-                    ("network".to_owned(), totals.errors),
-                ],
+                polls: totals.poll_outcomes(),
                 posts: totals
                     .answers
                     .iter()

@@ -106,6 +106,8 @@ fn seen() -> Seen {
         since: Instant::now(),
         errors: 0,
         errors_grew: None,
+        refused: 0,
+        is_refused: false,
         good: 0,
         bad: 0,
         bad_in_a_row: 0,
@@ -147,4 +149,30 @@ fn the_official_clients_figures_are_compared_over_time() {
         look(&mut silent, official(Some(90.0), 4, 1, 0), 90),
         [TroubleKind::NoPolls]
     );
+}
+
+#[test]
+fn a_refused_key_of_the_official_client_is_known_by_the_status_of_its_polls() {
+    let totals = |refused: u64, errors: u64| {
+        Totals::read(&format!(
+            "commands_poll_errors_total {errors}\n\
+             http_client_request_duration_seconds_count{{http_response_status_code=\"401\",http_route=\"/v1/tunnels/x/poll\"}} {refused}\n\
+             http_client_request_duration_seconds_count{{http_route=\"/v1/tunnels/x/poll\"}} 2\n\
+             http_client_request_duration_seconds_count{{http_response_status_code=\"401\",http_route=\"/v1/tunnels/x\"}} 9\n"
+        ))
+    };
+    let (mut client, now) = (seen(), Instant::now());
+    let mut look = |totals: Totals| {
+        client.update(&totals, now);
+        client.health(&totals, POLL, now)
+    };
+    let health = look(totals(3, 3));
+    assert_eq!(kinds(&health), [TroubleKind::Operator]);
+    assert_eq!(
+        health.figures.polls,
+        [(String::new(), 2), ("401".to_owned(), 3)]
+    );
+    // Refused before, unreachable now.
+    assert_eq!(kinds(&look(totals(3, 4))), [TroubleKind::OtherSide]);
+    assert_eq!(kinds(&look(totals(4, 5))), [TroubleKind::Operator]);
 }

@@ -46,6 +46,9 @@ pub struct Daemon {
     /// Whether it is on its way down.
     #[serde(default)]
     pub stopping: bool,
+    /// The service manager that started it, `systemd` or `launchd`; none where a person did.
+    #[serde(default)]
+    pub manager: Option<String>,
 }
 
 /// What a child is doing.
