@@ -55,6 +55,7 @@ pub fn stdio(home: Option<&Path>, streams: &Streams) -> anyhow::Result<()> {
     session.close();
     // A trail of the end is worth having, but its lack is no reason to fail now.
     let _ = lifecycle.note("stop", json!({"session_id": session.id, "reason": reason}));
+    session.live.flush(limits::FLUSH);
     // Whatever still runs has been told to end; nothing waits for it.
     runtime.shutdown_background();
     Ok(())
