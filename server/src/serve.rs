@@ -12,7 +12,7 @@ use hands_policy::redact::Redactor;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The name of this process in logs.
 const PROCESS: &str = "hands-mcp";
@@ -67,6 +67,7 @@ async fn serve(
     output: std::fs::File,
     scratch: PathBuf,
 ) -> &'static str {
+    let mut signals = StopSignals::listen();
     let line_bytes = usize::try_from(session.config.limits.line_bytes).unwrap_or(usize::MAX);
     let output = Output::start(output);
     let front = Front::new(input, output.clone(), line_bytes);
@@ -82,7 +83,7 @@ async fn serve(
     });
     let reason = tokio::select! {
         () = shutdown.over.cancelled() => "end of input",
-        name = stop_signal() => {
+        name = signals.next() => {
             shutdown.order.cancel();
             let _ = tokio::time::timeout(limits::EOF_DEADLINE, shutdown.over.cancelled()).await;
             name
@@ -93,25 +94,38 @@ async fn serve(
     reason
 }
 
-/// Waits for SIGTERM, SIGINT or SIGHUP.
-async fn stop_signal() -> &'static str {
-    let listen = |kind| signal(kind).ok();
-    let (mut term, mut int, mut hup) = (
-        listen(SignalKind::terminate()),
-        listen(SignalKind::interrupt()),
-        listen(SignalKind::hangup()),
-    );
-    async fn wait(signal: &mut Option<tokio::signal::unix::Signal>) {
-        match signal {
-            Some(signal) => drop(signal.recv().await),
-            // It cannot be listened for: it then ends the process by itself.
-            None => std::future::pending().await,
+/// The signals that end a server. Listened for from the moment this is made: a client that has
+/// had an answer may rely on it.
+struct StopSignals {
+    term: Option<Signal>,
+    int: Option<Signal>,
+    hup: Option<Signal>,
+}
+
+impl StopSignals {
+    fn listen() -> Self {
+        // One that cannot be listened for ends the process by itself.
+        let listen = |kind| signal(kind).ok();
+        Self {
+            term: listen(SignalKind::terminate()),
+            int: listen(SignalKind::interrupt()),
+            hup: listen(SignalKind::hangup()),
         }
     }
-    tokio::select! {
-        () = wait(&mut term) => "SIGTERM",
-        () = wait(&mut int) => "SIGINT",
-        () = wait(&mut hup) => "SIGHUP",
+
+    /// Waits for one of them and tells its name.
+    async fn next(&mut self) -> &'static str {
+        async fn wait(signal: &mut Option<Signal>) {
+            match signal {
+                Some(signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
+            }
+        }
+        tokio::select! {
+            () = wait(&mut self.term) => "SIGTERM",
+            () = wait(&mut self.int) => "SIGINT",
+            () = wait(&mut self.hup) => "SIGHUP",
+        }
     }
 }
 
