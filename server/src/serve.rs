@@ -93,6 +93,7 @@ pub fn stdio(home: Option<&Path>, streams: &Streams) -> anyhow::Result<()> {
     // A trail of the end is worth having, but its lack is no reason to fail now.
     let detail = json!({"session_id": session.id, "reason": reason});
     let _ = ready.lifecycle.note("stop", detail);
+    session.live.flush(limits::FLUSH);
     // Whatever still runs has been told to end; nothing waits for it.
     ready.runtime.shutdown_background();
     Ok(())
