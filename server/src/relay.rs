@@ -12,7 +12,7 @@ mod state;
 use crate::door::socket_path;
 use crate::front::{LineReader, Output, Piece};
 use crate::limits;
-use crate::serve::stop_signal;
+use crate::serve::StopSignals;
 use crate::stdio::Streams;
 use anyhow::Context;
 use hands_config::Home;
@@ -40,6 +40,7 @@ pub fn stdio(home: &Home, line_bytes: usize, streams: &Streams) -> anyhow::Resul
         .context("starting the runtime")?;
     let path = socket_path(home);
     runtime.block_on(async {
+        let mut signals = StopSignals::listen();
         let (pieces, from_client) = mpsc::channel(limits::INPUT_QUEUE);
         std::thread::spawn(move || read_pieces(input, line_bytes, &pieces));
         let output = Output::start(output);
@@ -54,7 +55,7 @@ pub fn stdio(home: &Home, line_bytes: usize, streams: &Streams) -> anyhow::Resul
         };
         tokio::select! {
             () = relay.run() => {}
-            _ = stop_signal() => {}
+            _ = signals.next() => {}
         }
         output.flush(limits::FLUSH).await;
     });

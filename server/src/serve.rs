@@ -18,7 +18,7 @@ use serde_json::json;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// The name of this process in logs.
@@ -74,13 +74,14 @@ pub fn stdio(home: Option<&Path>, streams: &Streams) -> anyhow::Result<()> {
     )?;
     let stop = CancellationToken::new();
     let reason = ready.runtime.block_on(async {
+        let mut signals = StopSignals::listen();
         warm_up(&ready.hub);
         let desk = open_desk(&ready.hub, Mode::Standalone);
         let serving = connection(&session, own_stdin, own_stdout, &stop);
         tokio::pin!(serving);
         let reason = tokio::select! {
             () = &mut serving => "end of input",
-            name = stop_signal() => {
+            name = signals.next() => {
                 stop.cancel();
                 serving.await;
                 name
@@ -110,13 +111,14 @@ pub fn socket(home: Option<&Path>) -> anyhow::Result<()> {
     ready.lifecycle.note("start", json!({"mode": "serve"}))?;
     let stop = CancellationToken::new();
     let reason = ready.runtime.block_on(async {
+        let mut signals = StopSignals::listen();
         warm_up(&ready.hub);
         let desk = open_desk(&ready.hub, Mode::Serve);
         let serving = door.serve(&stop);
         tokio::pin!(serving);
         let reason = tokio::select! {
             () = &mut serving => "the socket failed",
-            name = stop_signal() => {
+            name = signals.next() => {
                 stop.cancel();
                 serving.await;
                 name
@@ -176,25 +178,38 @@ pub(crate) async fn connection(
     drop(running);
 }
 
-/// Waits for SIGTERM, SIGINT or SIGHUP.
-pub(crate) async fn stop_signal() -> &'static str {
-    let listen = |kind| signal(kind).ok();
-    let (mut term, mut int, mut hup) = (
-        listen(SignalKind::terminate()),
-        listen(SignalKind::interrupt()),
-        listen(SignalKind::hangup()),
-    );
-    async fn wait(signal: &mut Option<tokio::signal::unix::Signal>) {
-        match signal {
-            Some(signal) => drop(signal.recv().await),
-            // It cannot be listened for: it then ends the process by itself.
-            None => std::future::pending().await,
+/// The signals that end a process that serves. Listened for from the moment this is made: a client
+/// that has had an answer may rely on it.
+pub(crate) struct StopSignals {
+    term: Option<Signal>,
+    int: Option<Signal>,
+    hup: Option<Signal>,
+}
+
+impl StopSignals {
+    pub(crate) fn listen() -> Self {
+        // One that cannot be listened for ends the process by itself.
+        let listen = |kind| signal(kind).ok();
+        Self {
+            term: listen(SignalKind::terminate()),
+            int: listen(SignalKind::interrupt()),
+            hup: listen(SignalKind::hangup()),
         }
     }
-    tokio::select! {
-        () = wait(&mut term) => "SIGTERM",
-        () = wait(&mut int) => "SIGINT",
-        () = wait(&mut hup) => "SIGHUP",
+
+    /// Waits for one of them and tells its name.
+    pub(crate) async fn next(&mut self) -> &'static str {
+        async fn wait(signal: &mut Option<Signal>) {
+            match signal {
+                Some(signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
+            }
+        }
+        tokio::select! {
+            () = wait(&mut self.term) => "SIGTERM",
+            () = wait(&mut self.int) => "SIGINT",
+            () = wait(&mut self.hup) => "SIGHUP",
+        }
     }
 }
 
