@@ -96,7 +96,7 @@ pub(crate) fn file_id(stat: &Stat) -> FileId {
 }
 
 /// The facts of a stat; `None` for a kind that has no name here.
-#[allow(clippy::unnecessary_cast)]
+#[allow(clippy::unnecessary_cast)] // the fields' types differ between platforms
 pub(crate) fn meta(stat: &Stat) -> Option<Meta> {
     let kind = match file_type(stat) {
         FileType::RegularFile => Kind::File,
@@ -115,7 +115,7 @@ pub(crate) fn meta(stat: &Stat) -> Option<Meta> {
     })
 }
 
-#[allow(clippy::unnecessary_cast)]
+#[allow(clippy::unnecessary_cast)] // the field's type differs between platforms
 pub(crate) fn file_type(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode as _)
 }

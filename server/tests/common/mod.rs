@@ -4,9 +4,9 @@
 mod client;
 mod processes;
 
-#[allow(unused_imports)]
+#[allow(unused_imports)] // As above.
 pub(crate) use client::{Reply, Server, Start};
-#[allow(unused_imports)]
+#[allow(unused_imports)] // As above.
 pub(crate) use processes::{none_left, running_in};
 
 use serde_json::Value;
