@@ -1,6 +1,6 @@
 //! The step before the sandbox: a session of the command's own, in the command's folder.
 
-use rustix::process::{Pid, Resource, Rlimit, getpgid, getpid, getppid, getsid, setpgid, setsid};
+use rustix::process::{Resource, Rlimit, setsid};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -11,7 +11,8 @@ const NOT_STARTED: i32 = 126;
 /// when that failed: it has then said why on standard error, and the answer is the exit status.
 ///
 /// A session of its own has no terminal, so that nothing can be pushed into the terminal of
-/// whoever started the server.
+/// whoever started the server. The caller must not have made this process the leader of a group:
+/// such a one may start no session.
 pub fn exec_in_session(folder: &str, command: &[&str]) -> i32 {
     eprintln!("hands-runner: {}", try_exec(folder, command));
     NOT_STARTED
@@ -22,7 +23,7 @@ fn try_exec(folder: &str, command: &[&str]) -> String {
     let Some((program, args)) = command.split_first() else {
         return "starting a command: none was given; report this as a fault".into();
     };
-    if let Err(e) = leave_session() {
+    if let Err(e) = setsid() {
         return format!("starting {program} in a session of its own: {e}; try the call again");
     }
     close_inherited();
@@ -32,24 +33,6 @@ fn try_exec(folder: &str, command: &[&str]) -> String {
     }
     let failure = Command::new(program).args(args).exec();
     format!("starting {program}: {failure}; run `handsctl doctor`")
-}
-
-/// Makes this process the leader of a new session.
-fn leave_session() -> rustix::io::Result<()> {
-    let own = getpid();
-    if getsid(None)? == own {
-        return Ok(());
-    }
-    if getpgid(None)? == own {
-        // The leader of a group may start no session. It steps into its parent's group first; its
-        // own, empty then, is gone, and the new session has a group of the same number.
-        setpgid(None, Some(parent_group()?))?;
-    }
-    setsid().map(drop)
-}
-
-fn parent_group() -> rustix::io::Result<Pid> {
-    getpgid(Some(getppid().ok_or(rustix::io::Errno::SRCH)?))
 }
 
 /// Marks every descriptor but the three standard ones to be closed by the exec: what another
@@ -90,6 +73,7 @@ fn limit_resources() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Pid, getpgid, getsid};
     use std::io::{BufRead, BufReader};
     use std::process::{Child, Stdio};
 
@@ -117,8 +101,6 @@ mod tests {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // As the runner starts it, which makes it the leader of a group.
-            .process_group(0)
             .spawn()
             .unwrap()
     }
@@ -142,7 +124,6 @@ mod tests {
         let pid = Pid::from_child(&child);
         assert_eq!(getsid(Some(pid)).unwrap(), pid);
         assert_eq!(getpgid(Some(pid)).unwrap(), pid);
-        assert_ne!(getsid(None).unwrap(), pid);
         drop(child.stdin.take());
         child.wait().unwrap();
     }

@@ -4,6 +4,7 @@ use super::{Event, Notifier, Refused};
 use crate::backend::Backend;
 use crate::plan::Plan;
 use crate::report::Ending;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
@@ -19,7 +20,7 @@ pub(super) fn ended_by_kill() -> Ending {
 
 /// A started command.
 pub(super) struct Confined {
-    pid: Option<rustix::process::Pid>,
+    pid: Option<Pid>,
     /// Our side of the socket to the helper inside, where the platform has one.
     socket: Option<UnixStream>,
     backend: &'static str,
@@ -46,10 +47,13 @@ impl Confined {
         let launch = backend
             .launch(plan, theirs.as_raw_fd())
             .map_err(|e| Refused::new(e.reason, e.hint))?;
+        let mut command = Command::new(&launch.program);
         if launch.inner.is_some() {
             inherit(&theirs)?;
+            command.process_group(0);
         }
-        let mut command = Command::new(&launch.program);
+        // Without a helper inside, the child starts a session first, which also is a group of its
+        // own; the leader of a group could not.
         command
             .args(&launch.args)
             .env_clear()
@@ -60,8 +64,7 @@ impl Confined {
                 Stdio::null()
             })
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
+            .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|e| {
             let what = format!("starting {}: {e}", launch.program.display());
             Refused::new(what, "run `handsctl doctor`")
@@ -74,9 +77,7 @@ impl Confined {
             ));
         };
         feed(&mut child, stdin);
-        let pid = i32::try_from(child.id())
-            .ok()
-            .and_then(rustix::process::Pid::from_raw);
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let socket = match launch.inner {
             Some(plan) => Some(talk_to_inner(ours, plan, notifier)?),
             None => None,
@@ -99,9 +100,7 @@ impl Confined {
             (Some(socket), _) => {
                 let _ = (&*socket).write_all(b"term\n");
             }
-            (None, Some(pid)) => {
-                let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::TERM);
-            }
+            (None, Some(pid)) => signal_group(pid, Signal::TERM),
             (None, None) => {}
         }
     }
@@ -109,7 +108,7 @@ impl Confined {
     /// SIGKILL to the sandbox, and so to all in it.
     pub(super) fn kill(&self) {
         if let Some(pid) = self.pid {
-            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+            signal_group(pid, Signal::KILL);
         }
     }
 
@@ -178,6 +177,14 @@ fn inherit(socket: &UnixStream) -> Result<(), Refused> {
             "report this",
         )
     })
+}
+
+/// Signals the group that `child` leads, or the child alone while it does not lead one yet. One
+/// that is gone already needs no signal.
+fn signal_group(child: Pid, signal: Signal) {
+    if kill_process_group(child, signal).is_err() {
+        let _ = kill_process(child, signal);
+    }
 }
 
 /// Writes the child's standard input from a thread of its own: it may never read it.
