@@ -219,7 +219,7 @@ impl Monitor {
         self.core.facts.send_replace(Some(facts.clone()));
     }
 
-    /// The tunnel is started once there is a server to relay to: a relay that finds none at its start would be a server itself.
+    /// The tunnel is started once there is a server to relay to: the first call would only wait for one.
     async fn start_tunnel_once(&mut self, facts: &Facts) {
         if !self.tunnel_was_started && facts.server.ping.is_ok() {
             self.tunnel_was_started = true;

@@ -196,6 +196,7 @@ impl Basis {
     fn mcp_argv(&self) -> Result<Vec<String>, String> {
         let words = [
             self.programs.mcp.as_path(),
+            Path::new("--relay"),
             Path::new("--home"),
             self.home.root(),
         ];

@@ -3,6 +3,7 @@
 
 use clap::Parser;
 use hands_config::{Env, Flags, Home};
+use hands_server::relay;
 use hands_server::stdio::Streams;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,6 +21,10 @@ struct Arguments {
     /// Be the home's server: listen on its socket. The daemon starts this.
     #[arg(long, conflicts_with = "standalone")]
     serve: bool,
+    /// Never be the server: wait for the home's server when it is not there. The daemon gives this
+    /// to the tunnel.
+    #[arg(long, conflicts_with_all = ["standalone", "serve"])]
+    relay: bool,
 }
 
 /// A configuration that cannot be used (`EX_CONFIG`).
@@ -55,11 +60,11 @@ fn run(arguments: &Arguments, streams: &Streams) -> anyhow::Result<()> {
     if !arguments.standalone {
         let env = Env::from_process();
         let home = Home::locate(&env, home)?;
-        if hands_server::relay::server_is_there(&home) {
+        if arguments.relay || relay::is_wanted(&home) {
             let loaded = hands_config::load(&home, &env, &Flags::default())?;
             let line_bytes = loaded.config.limits.line_bytes;
             let line_bytes = usize::try_from(line_bytes).unwrap_or(usize::MAX);
-            return hands_server::relay::stdio(&home, line_bytes, streams);
+            return relay::stdio(&home, line_bytes, streams);
         }
     }
     hands_server::serve::stdio(home, streams)

@@ -23,9 +23,11 @@ use std::path::PathBuf;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// Whether a server listens on this home's socket, so that a client is to be relayed to it.
-pub fn server_is_there(home: &Home) -> bool {
-    std::os::unix::net::UnixStream::connect(socket_path(home)).is_ok()
+/// Whether a client is to be relayed: the home's server listens, or its daemon runs, which will
+/// have one soon.
+pub fn is_wanted(home: &Home) -> bool {
+    let listens = |path: PathBuf| std::os::unix::net::UnixStream::connect(path).is_ok();
+    listens(socket_path(home)) || listens(hands_control::daemon_socket(&home.run_dir()))
 }
 
 /// Relays until the client hangs up or a signal comes.
@@ -105,9 +107,9 @@ impl Relay {
     async fn run(mut self) {
         loop {
             match self.next().await {
-                Next::Client(Some(piece)) => self.from_client(piece).await,
+                Next::Client(Some(piece)) => self.take_from_client(piece).await,
                 Next::Client(None) => return self.drain().await,
-                Next::Server(Some(line)) => self.from_server(line).await,
+                Next::Server(Some(line)) => self.take_from_server(line).await,
                 Next::Server(None) => self.server_is_gone().await,
                 Next::Retry => self.connect().await,
                 Next::Expired => self.give_up_waiting().await,
@@ -138,7 +140,7 @@ impl Relay {
         }
     }
 
-    async fn from_client(&mut self, piece: Piece) {
+    async fn take_from_client(&mut self, piece: Piece) {
         match self.state.take(piece) {
             Relayed::Forward(line) => self.forward(line).await,
             Relayed::Answer(answer) => self.say(answer).await,
@@ -158,7 +160,7 @@ impl Relay {
         }
     }
 
-    async fn from_server(&mut self, line: Vec<u8>) {
+    async fn take_from_server(&mut self, line: Vec<u8>) {
         if let Some(line) = self.state.answered(line) {
             self.say(line).await;
         }

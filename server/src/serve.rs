@@ -128,6 +128,7 @@ pub fn socket(home: Option<&Path>) -> anyhow::Result<()> {
         reason
     });
     let _ = ready.lifecycle.note("stop", json!({"reason": reason}));
+    ready.hub.live.flush(limits::FLUSH);
     ready.runtime.shutdown_background();
     Ok(())
 }

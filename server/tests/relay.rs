@@ -7,7 +7,7 @@ use common::{Place, SOON, Start, program, until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -83,31 +83,46 @@ struct Client {
 
 impl Client {
     fn start(place: &Place) -> Client {
+        let mut client = Client::silent(place, &[]);
+        let id = client.initialize();
+        client.initialized(&id);
+        client
+    }
+
+    /// One that has said nothing yet.
+    fn silent(place: &Place, flags: &[&str]) -> Client {
         let mut command = without_standalone(Start::new(place).command());
+        command.args(flags);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let mut client = Client {
+        Client {
             child,
             output,
             next: 100,
-        };
-        let id = client.send(
+        }
+    }
+
+    fn initialize(&mut self) -> Value {
+        self.send(
             "initialize",
             json!({"protocolVersion": "2025-06-18", "capabilities": {},
                    "clientInfo": {"name": "relayed", "version": "1"}}),
-        );
-        let answer = client.answer();
+        )
+    }
+
+    /// Takes the answer to `initialize`.
+    fn initialized(&mut self, id: &Value) {
+        let answer = self.answer();
         assert_eq!(
             (&answer["id"], answer["error"].is_null()),
-            (&id, true),
+            (id, true),
             "{answer}"
         );
-        client.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        client
+        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
 
     fn say(&mut self, message: &Value) {
@@ -242,6 +257,35 @@ fn a_relay_never_becomes_a_server() {
             .contains("not running"),
         "{answer}"
     );
+}
+
+#[test]
+fn a_client_may_come_before_the_homes_server() {
+    // Told by the flag, or by a daemon's socket.
+    for flags in [&["--relay"][..], &[]] {
+        let place = Place::new();
+        place.write("a.txt", "hello\n");
+        let run = place.home().join("run");
+        std::fs::create_dir_all(&run).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(place.home(), mode.clone()).unwrap();
+        std::fs::set_permissions(&run, mode).unwrap();
+        let _daemon = flags
+            .is_empty()
+            .then(|| UnixListener::bind(run.join("handsd.sock")).unwrap());
+        let mut client = Client::silent(&place, flags);
+        let id = client.initialize();
+        let home = Home::serve(&place);
+        client.initialized(&id);
+        let answer = client.call("read_file", json!({"path": "a.txt"}));
+        assert_eq!(answer["text"], "hello\n");
+        // It speaks to the home's server, and so is gone with it.
+        let lost = client.send_call("bash", json!({"command": "touch begun; sleep 60"}));
+        until("the command runs", SOON, || place.at("begun").exists());
+        home.kill();
+        let answer = client.answer();
+        assert_eq!((&answer["id"], answer["error"].is_null()), (&lost, false));
+    }
 }
 
 #[test]

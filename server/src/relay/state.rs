@@ -154,22 +154,28 @@ impl State {
     /// What a new server is told first: the handshake, and what waited.
     pub(super) fn replay(&mut self) -> Vec<Vec<u8>> {
         let mut lines = Vec::new();
-        let waits_to_initialize = |(_, line): &(Instant, Vec<u8>)| {
-            memchr::memmem::find(line, b"\"initialize\"").is_some()
-        };
-        if let Some(mut message) = self.initialize.clone() {
-            if !self.waiting.iter().any(waits_to_initialize) {
-                message.insert("id".into(), json!(REPLAY_ID));
-                lines.push(Value::Object(message).to_string().into_bytes());
-                if self.initialized {
-                    let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-                    lines.push(done.to_string().into_bytes());
-                }
+        let waits_already = self.waiting.iter().any(|(_, line)| initializes(line));
+        if let Some(mut message) = self.initialize.clone()
+            && !waits_already
+        {
+            message.insert("id".into(), json!(REPLAY_ID));
+            lines.push(Value::Object(message).to_string().into_bytes());
+            if self.initialized {
+                let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+                lines.push(done.to_string().into_bytes());
             }
         }
         lines.extend(self.waiting.drain(..).map(|(_, line)| line));
         lines
     }
+}
+
+/// Whether this line is an `initialize`.
+fn initializes(line: &[u8]) -> bool {
+    // Most lines need not be read whole to know.
+    memchr::memmem::find(line, b"\"initialize\"").is_some()
+        && serde_json::from_slice::<Map<String, Value>>(line)
+            .is_ok_and(|message| method(&message) == "initialize")
 }
 
 fn method(message: &Map<String, Value>) -> &str {
