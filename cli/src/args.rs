@@ -20,6 +20,48 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Start the daemon, and wait until it is ready.
+    ///
+    /// Exits with 0 when it is ready, 4 when it runs and is not.
+    Up {
+        /// Stay in the foreground and show what it does, until Ctrl-C.
+        #[arg(long)]
+        foreground: bool,
+    },
+    /// Stop the daemon, with the tunnel and the server, in order.
+    Down,
+    /// Restart the server, the tunnel, or (without a name) the whole daemon.
+    Restart {
+        /// Which part.
+        what: Option<Part>,
+    },
+    /// Show on one screen what runs, whether it is ready, and what to do next.
+    ///
+    /// Exits with 0 when all is well, 3 when the daemon does not run, 4 when something is not well.
+    Status,
+    /// List the connected clients and what they were allowed.
+    Sessions,
+    /// Connect ChatGPT: set the tunnel up, show it, try it.
+    Tunnel {
+        #[command(subcommand)]
+        what: TunnelWhat,
+    },
+    /// Have launchd or systemd run the daemon.
+    Service {
+        #[command(subcommand)]
+        what: ServiceWhat,
+    },
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write the pages of all commands into a folder.
+    Man {
+        /// The folder; made if it is missing.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
     /// Make one real MCP call and print its result.
     ///
     /// Exits with 0 when the tool did its work, 1 when it answers a failure.
@@ -42,6 +84,65 @@ pub(crate) enum Command {
         /// Which client (default: all).
         client: Option<ClientName>,
     },
+}
+
+/// A part of the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    Server,
+    Tunnel,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TunnelWhat {
+    /// Store the tunnel's id and key, and try them.
+    ///
+    /// The key is read from the terminal without being shown, or from standard input. It is kept in a file of mode 0600
+    /// outside the configuration.
+    Setup(SetupArgs),
+    /// Show the tunnel.
+    Status,
+    /// Try id, key, network and server without serving a call.
+    Test,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetupArgs {
+    /// The tunnel's id (asked for otherwise).
+    #[arg(long)]
+    pub(crate) id: Option<String>,
+    /// Take the key from this file instead.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_from: Option<PathBuf>,
+    /// Do not try them.
+    #[arg(long)]
+    pub(crate) no_test: bool,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum ServiceWhat {
+    /// Write the definition, have it started at login, and start it now.
+    Install {
+        /// Replace a definition that handsctl did not write.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Stop it, take it from the login, and remove the definition.
+    Uninstall {
+        /// Remove a definition that handsctl did not write.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Start it.
+    Start,
+    /// Stop it; it starts again at the next login.
+    Stop,
+    /// Stop it and start it again.
+    Restart,
+    /// Show what the manager knows of it.
+    Status,
+    /// Print the definition that install would write.
+    Print,
 }
 
 #[derive(Debug, clap::Args)]
@@ -77,6 +178,12 @@ pub(crate) enum LogsWhat {
     /// Starts, stops and signals of the processes.
     Lifecycle {
         /// How many entries.
+        #[arg(short = 'n', long = "last", value_name = "N", default_value_t = limits::LAST)]
+        last: usize,
+    },
+    /// What the daemon and its children print.
+    Daemon {
+        /// How many lines.
         #[arg(short = 'n', long = "last", value_name = "N", default_value_t = limits::LAST)]
         last: usize,
     },

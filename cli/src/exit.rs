@@ -3,7 +3,7 @@
 use crate::output::Out;
 use std::process::ExitCode;
 
-/// Exit codes. 3 (daemon not running) belongs to verbs that need the daemon.
+/// Exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// All well.
@@ -12,6 +12,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
+    /// The daemon does not run.
+    NotRunning = 3,
     /// It works, with warnings.
     Degraded = 4,
 }
@@ -53,6 +55,15 @@ impl Failure {
         }
     }
 
+    /// The daemon does not run.
+    pub(crate) fn not_running(what: impl Into<String>, why: impl Into<String>) -> Failure {
+        Failure {
+            exit: Exit::NotRunning,
+            ..Failure::new(what, why)
+        }
+        .hint("start it with `handsctl up`")
+    }
+
     /// What to do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
@@ -73,6 +84,7 @@ impl Failure {
         if out.json {
             let code = match self.exit {
                 Exit::Usage => "usage",
+                Exit::NotRunning => "not_running",
                 _ => "failed",
             };
             let message = format!("{} failed: {}", self.what, self.why);

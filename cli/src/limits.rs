@@ -29,3 +29,19 @@ pub(crate) const ARGS_CHARS: usize = 60;
 pub(crate) const DISK_WARN: u64 = 1 << 30;
 /// Free bytes in the home below which the doctor calls it a failure.
 pub(crate) const DISK_FAIL: u64 = 100 << 20;
+/// Time for the daemon to answer a request.
+pub(crate) const ASK_DAEMON: Duration = Duration::from_secs(10);
+/// Time for the daemon to open its socket after its start.
+pub(crate) const DAEMON_UP: Duration = Duration::from_secs(30);
+/// Time for it to be ready, once it is up.
+pub(crate) const DAEMON_READY: Duration = Duration::from_secs(20);
+/// Time for it to end: tunnel, then server, each with its own deadline.
+pub(crate) const DAEMON_DOWN: Duration = Duration::from_secs(50);
+/// Pause between two looks at the daemon.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+/// Largest part of the end of `handsd.log` that is read, in bytes.
+pub(crate) const LOG_TAIL: u64 = 4 << 20;
+/// Longest key that is read, in bytes.
+pub(crate) const KEY_BYTES: u64 = 8 << 10;
+/// Time for a trial of the tunnel.
+pub(crate) const TUNNEL_TEST: Duration = Duration::from_secs(90);

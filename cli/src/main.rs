@@ -1,10 +1,11 @@
 //! `handsctl`: what a person at the keyboard asks of Hands.
 //!
 //! **What it is.** One file per verb in `commands/`: make a tool call (`call`, `tools`), read the trail (`logs`), find out
-//! what is missing (`doctor`), see the settings (`config`), connect a client (`clients`).
+//! what is missing (`doctor`), see the settings (`config`), connect a client (`clients`); and run the daemon: `up`, `down`, `restart`,
+//! `status`, `sessions`, `tunnel`, `service`.
 //!
 //! **What it is not.** It holds no state and decides nothing: a call goes through a real `hands-mcp` with all guardrails,
-//! as any client's call does. None of these verbs needs a running daemon.
+//! as any client's call does. What concerns the running daemon it asks on the daemon's socket only; the rest needs none.
 //!
 //! **Theory of operation.** `main` parses the arguments, finds the home, and runs the verb. A verb writes
 //! through [`output::Out`], which knows whether a person or a program reads, and ends with an [`exit::Exit`] or a
@@ -14,6 +15,7 @@
 
 mod args;
 mod commands;
+mod daemon;
 mod exit;
 mod limits;
 mod output;
@@ -62,6 +64,15 @@ fn context(args: &Args, out: Out) -> Result<Context, Failure> {
 
 fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
     match command {
+        Command::Up { foreground } => commands::up::run(context, foreground),
+        Command::Down => commands::down::run(context),
+        Command::Restart { what } => commands::restart::run(context, what),
+        Command::Status => commands::status::run(context),
+        Command::Sessions => commands::sessions::run(context),
+        Command::Tunnel { what } => commands::tunnel::run(context, what),
+        Command::Service { what } => commands::service::run(context, what),
+        Command::Completions { shell } => commands::completions::run(shell),
+        Command::Man { dir } => commands::man::run(context, dir.as_deref()),
         Command::Call(args) => commands::call::run(context, args),
         Command::Tools => commands::tools::run(context),
         Command::Logs(args) => commands::logs::run(context, *args),

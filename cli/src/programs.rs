@@ -1,5 +1,6 @@
 //! Finding and asking the other programs.
 
+use crate::exit::Failure;
 use hands_config::Env;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -17,6 +18,18 @@ pub(crate) const RUNNER: Program = Program {
     variable: "HANDS_RUNNER_BIN",
 };
 
+/// The daemon.
+pub(crate) const DAEMON: Program = Program {
+    name: "handsd",
+    variable: "HANDS_DAEMON_BIN",
+};
+
+/// The built-in tunnel client.
+pub(crate) const TUNNEL: Program = Program {
+    name: "hands-tunnel",
+    variable: "HANDS_TUNNEL_BIN",
+};
+
 /// A program of ours.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {
@@ -30,6 +43,13 @@ pub(crate) struct Program {
 pub(crate) struct Unusable {
     pub(crate) why: String,
     pub(crate) mend: String,
+}
+
+impl Unusable {
+    /// The failure of a verb that needs the program.
+    pub(crate) fn failure(self, what: &str) -> Failure {
+        Failure::new(what, self.why).hint(self.mend)
+    }
 }
 
 impl Program {

@@ -112,6 +112,11 @@ impl Home {
         self.root.join("trail")
     }
 
+    /// The tunnel's API key, where the configuration names no other file.
+    pub fn tunnel_key_file(&self) -> PathBuf {
+        self.root.join("tunnel.key")
+    }
+
     /// Everything that tools produce.
     pub fn work_dir(&self) -> PathBuf {
         self.root.join("work")

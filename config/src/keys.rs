@@ -2,6 +2,7 @@
 
 use crate::limits::{self, GIB, KIB, MIB};
 use crate::model::{Config, Mode, PermissionMode};
+use crate::text;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -56,6 +57,17 @@ pub enum Slot {
     Paths(fn(&mut Config) -> &mut Vec<PathBuf>),
     /// A list of names of environment variables.
     Names(fn(&mut Config) -> &mut Vec<String>),
+    /// One absolute path, or none; `~` is expanded.
+    Path(fn(&mut Config) -> &mut Option<PathBuf>),
+    /// A text that the setter checks.
+    Text {
+        /// What is accepted, in words.
+        what: &'static str,
+        /// The current text, if any.
+        get: fn(&Config) -> Option<String>,
+        /// Checks and sets the text; the error is a reason that may be shown.
+        set: fn(&mut Config, &str) -> Result<(), &'static str>,
+    },
 }
 
 impl Key {
@@ -73,6 +85,8 @@ impl Key {
             Slot::Choice { words, .. } => format!("one of {}", quoted(words)),
             Slot::Paths(_) => "a list of paths".to_owned(),
             Slot::Names(_) => "a list of variable names".to_owned(),
+            Slot::Path(_) => "a path".to_owned(),
+            Slot::Text { what, .. } => (*what).to_owned(),
         }
     }
 
@@ -90,6 +104,11 @@ impl Key {
                 .map(|path| path.to_string_lossy().into_owned())
                 .collect(),
             Slot::Names(at) => at(&mut copy).clone().into(),
+            Slot::Path(at) => at(&mut copy)
+                .as_ref()
+                .map(|path| path.to_string_lossy().into_owned())
+                .into(),
+            Slot::Text { get, .. } => get(config).into(),
         }
     }
 }
@@ -115,13 +134,13 @@ pub fn find(name: &str) -> Option<&'static Key> {
 }
 
 /// Sections that are fixed but that this version does not have yet.
-pub const LATER_SECTIONS: &[&str] = &["python", "mcp", "tunnel", "http"];
+pub const LATER_SECTIONS: &[&str] = &["python", "mcp"];
 
 /// Variables and prefixes that begin with `HANDS_` and belong to other parts: never warned about.
 pub const FOREIGN_ENV: &[&str] = &[
     "HANDS_HOME",
-    "HANDS_TUNNEL_",
-    "HANDS_HTTP_LISTEN",
+    "HANDS_TUNNEL_BIN",
+    "HANDS_DAEMON_BIN",
     "HANDS_PYTHON",
     "HANDS_MCP_",
     "HANDS_RUNNER_",
@@ -370,6 +389,68 @@ pub static KEYS: &[Key] = &[
         },
         unit: "files",
         doc: "Rotated activity logs that are kept.",
+    },
+    Key {
+        name: "tunnel.id",
+        slot: Slot::Text {
+            what: "a tunnel's id",
+            get: |c| c.tunnel.id.clone(),
+            set: text::tunnel_id,
+        },
+        unit: "",
+        doc: "The tunnel to ChatGPT, as the service names it. None: only local clients are served.",
+    },
+    Key {
+        name: "tunnel.key_file",
+        slot: Slot::Path(|c| &mut c.tunnel.key_file),
+        unit: "",
+        doc: "File with the tunnel's API key, of mode 0600; the tools may never touch it. None: `tunnel.key` in the home, where `handsctl tunnel setup` puts it.",
+    },
+    Key {
+        name: "tunnel.base_url",
+        slot: Slot::Text {
+            what: "an https URL",
+            get: |c| c.tunnel.base_url.clone(),
+            set: text::base_url,
+        },
+        unit: "",
+        doc: "Where the tunnel's service is, without `/v1`. None: the service's own address. Plain http only on loopback.",
+    },
+    Key {
+        name: "tunnel.client",
+        slot: Slot::Text {
+            what: "`auto`, `builtin`, `official` or the absolute path of an official client",
+            get: |c| Some(c.tunnel.client.as_str().to_owned()),
+            set: text::tunnel_client,
+        },
+        unit: "",
+        doc: "Which client holds the tunnel: the built-in one, or the official one. A path means the official one at that place. `auto`: the built-in one, unless `tunnel.client_path` is set.",
+    },
+    Key {
+        name: "tunnel.client_path",
+        slot: Slot::Path(|c| &mut c.tunnel.client_path),
+        unit: "",
+        doc: "The official client's program. None: `tunnel-client` on `PATH`.",
+    },
+    Key {
+        name: "tunnel.poll_timeout_s",
+        slot: Slot::Seconds {
+            min: 1,
+            max: 300,
+            at: |c| &mut c.tunnel.poll_timeout,
+        },
+        unit: "s",
+        doc: "Time that a poll of the tunnel waits for commands; a tunnel whose polls stop is noticed that much later.",
+    },
+    Key {
+        name: "http.listen",
+        slot: Slot::Text {
+            what: "a loopback address with port",
+            get: |c| Some(c.http.listen.to_string()),
+            set: text::listen,
+        },
+        unit: "",
+        doc: "Where the daemon serves `/healthz`, `/readyz`, `/api/status` and `/metrics`; loopback only.",
     },
 ];
 

@@ -28,6 +28,7 @@ mod load;
 mod model;
 mod near;
 mod reference;
+mod text;
 mod value;
 
 pub use env::Env;
@@ -35,6 +36,7 @@ pub use error::{ConfigError, Place};
 pub use home::{Home, Presence};
 pub use load::{Entry, Flags, Loaded, Source, load};
 pub use model::{
-    Config, EnvRules, Limits, Mode, PermissionMode, Permissions, Protect, Sandbox, TrailCfg, Write,
+    Config, EnvRules, Http, Limits, Mode, PermissionMode, Permissions, Protect, Sandbox, TrailCfg,
+    Tunnel, TunnelClient, Write,
 };
 pub use reference::reference_page;

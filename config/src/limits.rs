@@ -1,5 +1,7 @@
 //! Defaults of every setting, and the bounds of this crate itself.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
 /// Bytes in a kibibyte.
 pub const KIB: u64 = 1 << 10;
 /// Bytes in a mebibyte.
@@ -47,3 +49,9 @@ pub const GRANT_TTL_S: u64 = 8 * 3600;
 pub const TRAIL_MAX_BYTES: u64 = 16 * MIB;
 /// Rotated activity logs that are kept.
 pub const TRAIL_KEEP: u64 = 8;
+/// Where the daemon serves its endpoints for readiness and monitoring.
+pub const HTTP_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8765);
+/// Seconds that a poll of the tunnel waits for commands.
+pub const TUNNEL_POLL_TIMEOUT_S: u64 = 30;
+/// Longest id of a tunnel that is accepted, in bytes.
+pub const TUNNEL_ID_BYTES: usize = 128;

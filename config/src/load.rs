@@ -164,6 +164,7 @@ pub fn load(home: &Home, env: &Env, flags: &Flags) -> Result<Loaded, ConfigError
     loader.default_workspace()?;
     loader.check_limits()?;
     loader.check_folders(home)?;
+    loader.protect_key();
     Ok(Loaded {
         config: loader.config,
         sources: loader.sources,
@@ -392,6 +393,15 @@ impl Loader {
                 ));
                 Ok(())
             }
+        }
+    }
+
+    /// The key is protected wherever it lies; in the home it is already.
+    fn protect_key(&mut self) {
+        if let Some(key) = self.config.tunnel.key_file.clone()
+            && !self.config.protect.paths.contains(&key)
+        {
+            self.config.protect.paths.push(key);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The configuration as the rest of the workspace uses it.
 
 use crate::limits;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +26,10 @@ pub struct Config {
     pub env: EnvRules,
     /// Rotation of the activity log.
     pub trail: TrailCfg,
+    /// The tunnel to ChatGPT.
+    pub tunnel: Tunnel,
+    /// The daemon's endpoints for readiness and monitoring.
+    pub http: Http,
 }
 
 /// `[sandbox]`.
@@ -139,6 +144,66 @@ pub struct TrailCfg {
     pub keep: u64,
 }
 
+/// `[tunnel]`. No id: no tunnel, which is a normal state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tunnel {
+    /// The tunnel's id, as the service gave it.
+    pub id: Option<String>,
+    /// The file that holds the API key, mode 0600; none: [`crate::Home::tunnel_key_file`].
+    pub key_file: Option<PathBuf>,
+    /// Where the service is, without the path `/v1`; none: the client's own default.
+    pub base_url: Option<String>,
+    /// Which client holds the tunnel.
+    pub client: TunnelClient,
+    /// The official client's program; none: `tunnel-client` on `PATH`.
+    pub client_path: Option<PathBuf>,
+    /// How long a poll waits for commands.
+    pub poll_timeout: Duration,
+}
+
+impl Default for Tunnel {
+    fn default() -> Tunnel {
+        Tunnel {
+            id: None,
+            key_file: None,
+            base_url: None,
+            client: TunnelClient::Auto,
+            client_path: None,
+            poll_timeout: Duration::from_secs(limits::TUNNEL_POLL_TIMEOUT_S),
+        }
+    }
+}
+
+/// Which client holds the tunnel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TunnelClient {
+    /// The built-in one, unless the official one's path is given.
+    #[default]
+    Auto,
+    /// The built-in one.
+    Builtin,
+    /// The official one.
+    Official,
+}
+
+impl TunnelClient {
+    /// The name in the configuration: `auto`, `builtin`, `official`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Builtin => "builtin",
+            Self::Official => "official",
+        }
+    }
+}
+
+/// `[http]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Http {
+    /// Where the daemon listens; always a loopback address.
+    pub listen: SocketAddr,
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
@@ -165,6 +230,10 @@ impl Default for Config {
             trail: TrailCfg {
                 max_bytes: limits::TRAIL_MAX_BYTES,
                 keep: limits::TRAIL_KEEP,
+            },
+            tunnel: Tunnel::default(),
+            http: Http {
+                listen: limits::HTTP_LISTEN,
             },
         }
     }

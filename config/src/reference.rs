@@ -26,7 +26,11 @@ pub fn reference_page() -> String {
 
 fn default_text(key: &Key, defaults: &Config) -> String {
     match key.slot {
-        Slot::Paths(_) | Slot::Names(_) => "none".to_owned(),
+        Slot::Paths(_) | Slot::Names(_) | Slot::Path(_) => "none".to_owned(),
+        Slot::Text { get, .. } => match get(defaults) {
+            Some(text) => format!("`{text}`"),
+            None => "none".to_owned(),
+        },
         Slot::Choice { get, .. } => format!("`{}`", get(defaults)),
         _ => format!("`{}`", key.value(defaults)),
     }
@@ -61,5 +65,6 @@ network = true
 
 const OUTRO: &str = "
 Variables of other parts, not overrides of a key: `HANDS_HOME` (the home), `HANDS_MCP_BIN` (path of `hands-mcp` for `handsctl`),
-`HANDS_RUNNER_BIN` (path of `hands-runner`). An unknown `HANDS_*` variable is a warning with the nearest name.
+`HANDS_RUNNER_BIN` (path of `hands-runner`), `HANDS_TUNNEL_BIN` (path of `hands-tunnel` for the daemon),
+`HANDS_DAEMON_BIN` (path of `handsd` for `handsctl`). An unknown `HANDS_*` variable is a warning with the nearest name.
 ";

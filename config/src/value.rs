@@ -60,7 +60,8 @@ impl Raw {
             },
             Slot::Int { .. } => trimmed.parse().map_or_else(|_| as_text(), Raw::Int),
             Slot::Seconds { .. } => trimmed.parse().map_or_else(|_| as_text(), Raw::Float),
-            Slot::Choice { .. } => Raw::Text(trimmed.to_owned()),
+            Slot::Choice { .. } | Slot::Text { .. } => Raw::Text(trimmed.to_owned()),
+            Slot::Path(_) => as_text(),
             Slot::Paths(_) | Slot::Names(_) => Raw::List(
                 text.split(':')
                     .filter(|part| !part.is_empty())
@@ -119,6 +120,8 @@ pub(crate) fn apply(
         }
         (Slot::Paths(at), Raw::List(texts)) => *at(config) = paths(texts, user_home)?,
         (Slot::Names(at), Raw::List(texts)) => *at(config) = names(texts)?,
+        (Slot::Path(at), Raw::Text(text)) => *at(config) = Some(path(text, user_home)?),
+        (Slot::Text { set, .. }, Raw::Text(text)) => set(config, text).map_err(Fault::new)?,
         _ => return Err(wrong_type()),
     }
     Ok(())

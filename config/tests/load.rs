@@ -498,3 +498,34 @@ fn a_file_of_another_user_is_refused() {
         "FILE: belongs to user 12345, this process runs as user 0; replace it by a file of your own"
     );
 }
+
+#[test]
+fn the_tunnel_and_its_key() {
+    let place = Place::new();
+    let loaded = place.load(&[]);
+    assert_eq!(loaded.config.tunnel.id, None);
+    assert_eq!(loaded.config.http.listen.to_string(), "127.0.0.1:8765");
+    place.file("[tunnel]\nid = \"tunnel_1\"\nkey_file = \"~/keys/tunnel\"\nclient = \"builtin\"\n");
+    let loaded = place.load(&[
+        ("HANDS_TUNNEL_CLIENT", "/opt/tunnel-client"),
+        ("HANDS_HTTP_LISTEN", "127.0.0.1:8768"),
+    ]);
+    let tunnel = loaded.config.tunnel;
+    assert_eq!(tunnel.id.as_deref(), Some("tunnel_1"));
+    assert_eq!(tunnel.client, hands_config::TunnelClient::Official);
+    assert_eq!(
+        tunnel.client_path,
+        Some(PathBuf::from("/opt/tunnel-client"))
+    );
+    assert_eq!(loaded.config.http.listen.port(), 8768);
+    // Wherever it lies, the tools may not touch it.
+    assert_eq!(
+        loaded.config.protect.paths,
+        [place.ann().join("keys/tunnel")]
+    );
+    assert_eq!(
+        place.error(&[("HANDS_HTTP_LISTEN", "0.0.0.0:1")]),
+        "environment variable HANDS_HTTP_LISTEN: is no loopback address: the endpoints are for this machine alone, \
+         such as 127.0.0.1:8765"
+    );
+}

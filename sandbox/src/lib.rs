@@ -19,6 +19,7 @@
 //!
 //! `unsafe` is allowed in this crate only, each block with its reason.
 
+pub mod ancestry;
 mod backend;
 pub mod canary;
 mod capture;

@@ -8,6 +8,7 @@
 use hands_config::{Config, Home};
 use hands_sandbox::Request;
 use hands_server::confinement::Confinement;
+use hands_server::hub::Hub;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -225,7 +226,8 @@ impl Bench {
             ..Config::default()
         };
         let keep = usize::try_from(config.limits.output_bytes)?;
-        let confinement = Confinement::new(&home, &config, &user_home, tmp.clone());
+        let hub = Hub::open(home, config.clone(), user_home)?;
+        let confinement = Confinement::new(&hub, tmp.clone());
         let argv = ["/bin/bash", "-c", "echo hello"].map(String::from).to_vec();
         let plan = confinement
             .plan(argv, self.workspace.clone(), &[], config.sandbox.network)

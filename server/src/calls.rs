@@ -67,15 +67,40 @@ impl Call {
 /// Serves one call from its first record to its last.
 pub async fn serve(call: Call, tool: Tool, args: Map<String, Value>) -> Answered {
     let call = Arc::new(call);
+    let received = size_of_arguments(&args);
+    call.session.hub.call_begins();
     let outcome = match tool.is_command() {
         true => serve_command(&call, tool, args).await,
         false => serve_file_call(&call, tool, args).await,
     };
+    let sent = outcome.shown().len() as u64;
+    let hub = &call.session.hub;
+    hub.call_ends(
+        tool.name(),
+        outcome.code,
+        call.arrived.elapsed(),
+        (received, sent),
+    );
+    call.session.call_ends();
     Answered {
         turn_id: call.turn_id.clone(),
         duration_ms: call.duration_ms(),
         outcome,
     }
+}
+
+/// Bytes of the texts in the arguments: about what they take on the wire, without writing them
+/// down again.
+fn size_of_arguments(args: &Map<String, Value>) -> u64 {
+    fn of(value: &Value) -> u64 {
+        match value {
+            Value::String(text) => text.len() as u64,
+            Value::Array(items) => items.iter().map(of).sum(),
+            Value::Object(map) => map.iter().map(|(k, v)| k.len() as u64 + of(v)).sum(),
+            _ => 8,
+        }
+    }
+    args.iter().map(|(k, v)| k.len() as u64 + of(v)).sum()
 }
 
 /// Waits for a place; `None` when the call was given up first.

@@ -78,7 +78,7 @@ impl ServerHandler for Handler {
     ) -> Result<InitializeResult, ErrorData> {
         let answer = self.negotiate_initialize(&request)?;
         let client = &request.client_info;
-        self.session.trail.set_client(&client.name, &client.version);
+        self.session.set_client(&client.name, &client.version);
         self.session.live.line(&format!(
             "client {} {} protocol {}",
             client.name, client.version, answer.protocol_version
@@ -131,7 +131,7 @@ impl ServerHandler for Handler {
             return Err(ErrorData::internal_error("the request is not known", None));
         };
         if let Some(client) = context.client_info() {
-            self.session.trail.set_client(&client.name, &client.version);
+            self.session.set_client(&client.name, &client.version);
         }
         let call = Call::new(Arc::clone(&self.session), &flight, progress_sink(&context));
         let answered = serve(call, tool, request.arguments.unwrap_or_default()).await;

@@ -20,12 +20,16 @@
 pub mod args;
 pub mod calls;
 pub mod confinement;
+pub mod desk;
+pub mod door;
 pub mod files;
 pub mod front;
 pub mod handler;
+pub mod hub;
 pub mod limits;
 pub mod live;
 pub mod outcome;
+pub mod relay;
 pub mod serve;
 pub mod session;
 pub mod stdio;

@@ -69,3 +69,16 @@ pub const EDIT_FILES: usize = 100;
 pub const WORKING_COPIES: u32 = 1000;
 /// Times that files are resolved anew because another call changed them just then.
 pub const HOLD_TRIES: usize = 16;
+/// Time within which the other side of the home's socket must have said what it is.
+pub const HELLO: Duration = Duration::from_secs(5);
+/// Longest first line on the home's socket, bytes.
+pub const HELLO_BYTES: usize = 1024;
+/// Pause after a client could not be accepted.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time a relay keeps requests while the server is gone; then they are answered with an error.
+pub const RELAY_PATIENCE: Duration = Duration::from_secs(20);
+/// Least and greatest time between two tries to reach the server.
+pub const RELAY_RETRY: (Duration, Duration) =
+    (Duration::from_millis(25), Duration::from_millis(500));
+/// Messages that a relay keeps while the server is gone.
+pub const RELAY_QUEUE: usize = 1024;

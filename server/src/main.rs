@@ -1,6 +1,9 @@
-//! `hands-mcp`: the MCP server over standard input and output.
+//! `hands-mcp`: the MCP server. Over standard input and output for one client, which it relays to
+//! the home's server where one runs; or, with `--serve`, that server itself.
 
 use clap::Parser;
+use hands_config::{Env, Flags, Home};
+use hands_server::relay;
 use hands_server::stdio::Streams;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,9 +15,16 @@ struct Arguments {
     /// Home folder, instead of HANDS_HOME or the platform's place.
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
-    /// Be the server itself even when a daemon runs.
+    /// Be the server itself even when the home's server runs.
     #[arg(long)]
     standalone: bool,
+    /// Be the home's server: listen on its socket. The daemon starts this.
+    #[arg(long, conflicts_with = "standalone")]
+    serve: bool,
+    /// Never be the server: wait for the home's server when it is not there. The daemon gives this
+    /// to the tunnel.
+    #[arg(long, conflicts_with_all = ["standalone", "serve"])]
+    relay: bool,
 }
 
 /// A configuration that cannot be used (`EX_CONFIG`).
@@ -30,7 +40,7 @@ fn main() -> ExitCode {
         }
     };
     // The streams live until the process ends, the message below included.
-    match hands_server::serve::stdio(arguments.home.as_deref(), &streams) {
+    match run(&arguments, &streams) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hands-mcp: {}", told(&error));
@@ -40,6 +50,24 @@ fn main() -> ExitCode {
             }
         }
     }
+}
+
+fn run(arguments: &Arguments, streams: &Streams) -> anyhow::Result<()> {
+    let home = arguments.home.as_deref();
+    if arguments.serve {
+        return hands_server::serve::socket(home);
+    }
+    if !arguments.standalone {
+        let env = Env::from_process();
+        let home = Home::locate(&env, home)?;
+        if arguments.relay || relay::is_wanted(&home) {
+            let loaded = hands_config::load(&home, &env, &Flags::default())?;
+            let line_bytes = loaded.config.limits.line_bytes;
+            let line_bytes = usize::try_from(line_bytes).unwrap_or(usize::MAX);
+            return relay::stdio(&home, line_bytes, streams);
+        }
+    }
+    hands_server::serve::stdio(home, streams)
 }
 
 /// The error with its causes, each said once: some tell their cause in their own words already.

@@ -3,16 +3,18 @@
 use crate::confinement::{Confinement, own_programs};
 use crate::files::analysis::Analyses;
 use crate::files::locks::Locks;
+use crate::hub::Hub;
 use crate::live::Live;
 use anyhow::Context;
-use hands_activity::{Folders, Recovery, RecoveryLimits, SessionTrail, Trail, TrailLimits};
-use hands_config::{Config, Home};
+use hands_activity::{Recovery, SessionTrail};
+use hands_config::Config;
 use hands_policy::paths::{PathPolicy, Settings};
-use hands_policy::permission::{GrantLimits, Grants, NonceRegistry};
+use hands_policy::permission::{Grant, GrantLimits, Grants};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 use tokio::sync::Semaphore;
 
 /// What all tools need. Shared behind an `Arc`.
@@ -20,7 +22,7 @@ pub struct Session {
     /// Its name in the trail.
     pub id: String,
     /// The settings in force.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// Which paths may be read and written.
     pub policy: Arc<PathPolicy>,
     /// What the person has allowed.
@@ -36,39 +38,35 @@ pub struct Session {
     /// One call at a time per file.
     pub locks: Locks,
     /// What is known of files read before.
-    pub analyses: Analyses,
+    pub analyses: Arc<Analyses>,
     /// Places for commands.
     pub command_slots: Arc<Semaphore>,
     /// Places for calls that only touch files: a command that runs long must not hold them up.
     pub file_slots: Arc<Semaphore>,
+    /// When it was opened.
+    pub opened_at: SystemTime,
+    /// What all sessions of the server share.
+    pub hub: Arc<Hub>,
+    client: Mutex<Option<(String, String)>>,
+    calls: AtomicU64,
+    closed: AtomicBool,
     scratch: Scratch,
 }
 
 impl Session {
-    /// Opens a session in this home.
+    /// Opens a session on this hub.
     ///
     /// # Errors
-    /// When a folder of the home cannot be used; the message says which.
-    pub fn open(home: &Home, config: Config, user_home: PathBuf) -> anyhow::Result<Arc<Self>> {
+    /// When its folder below `work/scratch` cannot be made.
+    pub fn open(hub: &Arc<Hub>) -> anyhow::Result<Arc<Self>> {
         let id = format!("s-{}", uuid::Uuid::now_v7().simple());
-        let folders = folders(home);
-        let limits = TrailLimits {
-            max_bytes: config.trail.max_bytes,
-            keep: u32::try_from(config.trail.keep).unwrap_or(u32::MAX),
-        };
-        let trail = Trail::open(&folders, limits).context("opening the trail")?;
-        let recovery_limits = RecoveryLimits {
-            max_file_bytes: config.limits.recovery_file_bytes,
-            ..RecoveryLimits::default()
-        };
-        let recovery = Recovery::open(&folders.recovery, recovery_limits)
-            .context("opening the recovery folder")?;
-        let scratch = Scratch::make(&home.scratch_dir(), &id)?;
+        let config = &hub.config;
+        let scratch = Scratch::make(&hub.home.scratch_dir(), &id)?;
         let mut protected = config.protect.paths.clone();
         protected.extend(own_programs());
         let policy = PathPolicy::new(Settings {
-            user_home: user_home.clone(),
-            hands_home: home.root().to_path_buf(),
+            user_home: hub.user_home.clone(),
+            hands_home: hub.home.root().to_path_buf(),
             workspaces: config.workspaces.clone(),
             extra_write: config.write.extra.clone(),
             extra_protected: protected,
@@ -81,23 +79,61 @@ impl Session {
             nonce_ttl: Duration::from_secs(config.permissions.nonce_ttl_s),
             grant_ttl: Duration::from_secs(config.permissions.grant_ttl_s),
         };
-        let places = usize::try_from(config.limits.concurrency).unwrap_or(Semaphore::MAX_PERMITS);
-        let places = places.min(Semaphore::MAX_PERMITS);
-        Ok(Arc::new(Self {
-            confinement: Confinement::new(home, &config, &user_home, scratch.tmp()),
-            grants: Mutex::new(Grants::new(&id, grant_limits, NonceRegistry::new())),
-            trail: trail.session(&id),
-            live: Live::start(),
-            locks: Locks::default(),
-            analyses: Analyses::default(),
-            command_slots: Arc::new(Semaphore::new(places)),
-            file_slots: Arc::new(Semaphore::new(places)),
+        let session = Arc::new(Self {
+            confinement: Confinement::new(hub, scratch.tmp()),
+            grants: Mutex::new(Grants::new(&id, grant_limits, hub.nonces.clone())),
+            trail: hub.trail.session(&id),
+            live: hub.live.clone(),
+            locks: hub.locks.clone(),
+            analyses: Arc::clone(&hub.analyses),
+            command_slots: Arc::clone(&hub.command_slots),
+            file_slots: Arc::clone(&hub.file_slots),
+            config: Arc::clone(config),
+            recovery: hub.recovery.clone(),
             id,
-            config,
             policy,
-            recovery,
             scratch,
-        }))
+            opened_at: SystemTime::now(),
+            hub: Arc::clone(hub),
+            client: Mutex::default(),
+            calls: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        });
+        hub.enlist(&session);
+        Ok(session)
+    }
+
+    /// Notes who is connected, in its own words.
+    pub fn set_client(&self, name: &str, version: &str) {
+        self.trail.set_client(name, version);
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        *client = Some((name.to_string(), version.to_string()));
+    }
+
+    /// Who is connected: name and version, once it said so.
+    pub fn client(&self) -> Option<(String, String)> {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        client.clone()
+    }
+
+    /// Calls answered.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn call_ends(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What the person has allowed.
+    pub fn open_folders(&self) -> Vec<Grant> {
+        let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        grants.list()
+    }
+
+    /// Whether its client is gone.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// A file of the session's own, out of every child's reach, for the whole of a long output.
@@ -107,16 +143,11 @@ impl Session {
 
     /// Ends the session: its private tmp goes.
     pub fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.hub
+            .metrics
+            .set_sessions(self.hub.sessions().len() as u64);
         self.scratch.remove();
-    }
-}
-
-/// Where the trail of this home lies.
-pub fn folders(home: &Home) -> Folders {
-    Folders {
-        logs: home.logs_dir(),
-        trail: home.trail_dir(),
-        recovery: home.recovery_dir(),
     }
 }
 

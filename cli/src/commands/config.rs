@@ -52,6 +52,7 @@ fn show(context: &Context) -> Result<Exit, Failure> {
 /// A value as a person reads it: lists without brackets.
 fn plain(value: &Value) -> String {
     match value {
+        Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
         Value::Array(items) if items.is_empty() => "-".to_owned(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),

@@ -5,11 +5,13 @@ mod hidden;
 mod runner;
 
 pub use hidden::own_programs;
+pub(crate) use runner::canary as try_sandbox;
 pub use runner::{Finished, Order, RunError, run};
 
+use crate::hub::Hub;
 use crate::limits;
 use crate::outcome::{Code, Outcome, system};
-use hands_config::{Config, Home, Mode};
+use hands_config::Mode;
 use hands_sandbox::canary::{Report, State};
 use hands_sandbox::{Network, Plan};
 use hidden::{Hidden, Search, Unknown};
@@ -33,12 +35,13 @@ pub struct Confinement {
     env_files: bool,
     /// What was found on the disk last, and until when it counts.
     hidden: Mutex<Option<(Instant, Arc<Hidden>)>>,
-    canary: OnceCell<Report>,
+    canary: Arc<OnceCell<Report>>,
 }
 
 impl Confinement {
     /// Takes from the settings what concerns commands.
-    pub fn new(home: &Home, config: &Config, user_home: &Path, tmp: PathBuf) -> Self {
+    pub fn new(hub: &Hub, tmp: PathBuf) -> Self {
+        let config = &hub.config;
         Self {
             workspaces: roots(&config.workspaces, &config.write.extra),
             extra_write: roots(&config.write.extra, &config.workspaces),
@@ -46,13 +49,13 @@ impl Confinement {
             extra_protected: config.protect.paths.clone(),
             mode: config.sandbox.mode,
             pass: config.env.pass.clone(),
-            user_home: user_home.to_path_buf(),
-            hands_home: home.root().to_path_buf(),
-            scratch: home.scratch_dir(),
+            user_home: hub.user_home.clone(),
+            hands_home: hub.home.root().to_path_buf(),
+            scratch: hub.home.scratch_dir(),
             tmp,
             env_files: config.protect.env_files,
             hidden: Mutex::default(),
-            canary: OnceCell::new(),
+            canary: Arc::clone(&hub.canary),
         }
     }
 

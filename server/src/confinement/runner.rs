@@ -167,7 +167,7 @@ async fn read_line(
 }
 
 /// Tries the sandbox in a process of its own.
-pub(super) async fn canary(scratch: &Path) -> Report {
+pub(crate) async fn canary(scratch: &Path) -> Report {
     match try_canary(scratch).await {
         Ok(report) => report,
         Err(e) => Report {

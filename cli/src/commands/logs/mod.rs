@@ -23,6 +23,7 @@ pub(crate) fn run(context: &Context, args: LogsArgs) -> Result<Exit, Failure> {
         Some(LogsWhat::Activity(activity)) => activity::run(context, activity),
         Some(LogsWhat::Verify) => verify::run(context),
         Some(LogsWhat::Lifecycle { last }) => plain::lifecycle(context, last),
+        Some(LogsWhat::Daemon { last }) => plain::daemon(context, last),
         Some(LogsWhat::Faults { last }) => plain::faults(context, last),
     }
 }

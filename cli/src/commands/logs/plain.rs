@@ -3,9 +3,13 @@
 use super::folders;
 use crate::Context;
 use crate::exit::{Exit, Failure};
+use crate::limits;
 use crate::output::harmless;
 use hands_activity::{LifecycleNote, read_faults, read_lifecycle};
 use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
 
 pub(crate) fn lifecycle(context: &Context, last: usize) -> Result<Exit, Failure> {
     let notes = read_lifecycle(&folders(&context.home), last)
@@ -39,6 +43,48 @@ fn line(note: &LifecycleNote) -> String {
         note.ts, note.event, note.process, note.pid, note.version
     );
     harmless(line.trim_end()).replace('\n', "⏎")
+}
+
+/// The end of the diagnostics log. Lines before the last part of the file are not looked for.
+pub(crate) fn daemon(context: &Context, last: usize) -> Result<Exit, Failure> {
+    let path = context.home.logs_dir().join("handsd.log");
+    let text = match tail(&path) {
+        Ok(text) => text,
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(why) => {
+            return Err(Failure::new(
+                format!("reading {}", path.display()),
+                why.to_string(),
+            ));
+        }
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    for line in &lines[lines.len().saturating_sub(last)..] {
+        if context.out.json {
+            context.out.json_line(&json!({"line": line}))?;
+        } else {
+            context.out.text(&harmless(line))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn tail(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let skipped = size.saturating_sub(limits::LOG_TAIL);
+    file.seek(SeekFrom::Start(skipped))?;
+    let mut bytes = Vec::new();
+    file.take(limits::LOG_TAIL).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    // The first line of a part is none.
+    match skipped {
+        0 => Ok(text),
+        _ => Ok(text
+            .split_once('\n')
+            .map(|(_, rest)| rest.to_owned())
+            .unwrap_or_default()),
+    }
 }
 
 pub(crate) fn faults(context: &Context, last: usize) -> Result<Exit, Failure> {

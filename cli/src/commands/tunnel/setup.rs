@@ -1,0 +1,220 @@
+//! `handsctl tunnel setup`: the id goes into the configuration, the key into a file of its own.
+
+use super::{key_file, settings, trial};
+use crate::args::SetupArgs;
+use crate::exit::{Exit, Failure};
+use crate::output::note;
+use crate::{Context, daemon, limits};
+use hands_config::{Flags, load};
+use hands_control::types::daemon::Done;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use toml_edit::DocumentMut;
+
+pub(crate) fn run(context: &Context, args: SetupArgs) -> Result<Exit, Failure> {
+    let config = settings(context)?;
+    let id = match args.id {
+        Some(id) => id,
+        None => asked("the tunnel's id: ", false)?,
+    };
+    let id = id.trim().to_owned();
+    // What the configuration would refuse must not get into it.
+    load(
+        &context.home,
+        &context.env,
+        &Flags::default().set("tunnel.id", &id),
+    )
+    .map_err(|error| Failure::usage("the tunnel's id", error.reason().to_owned()))?;
+    let key = key(args.key_from.as_deref())?;
+    let prepared = context.home.prepare();
+    prepared.map_err(|error| Failure::new("preparing the home", error.to_string()))?;
+    let file = key_file(context, &config);
+    store(&file, format!("{key}\n").as_bytes())
+        .map_err(|cause| failed("writing the key to", &file, &cause))?;
+    remember(&context.home.config_file(), &id)?;
+    if context
+        .env
+        .get("HANDS_TUNNEL_ID")
+        .is_some_and(|other| other != id)
+    {
+        note("warning: HANDS_TUNNEL_ID is set to another id, and overrides the configuration");
+    }
+    if !context.out.json {
+        context.out.text(&format!(
+            "the id is in {}",
+            context.home.config_file().display()
+        ))?;
+        context
+            .out
+            .text(&format!("the key is in {} (mode 0600)", file.display()))?;
+    }
+    tell_daemon(context)?;
+    match (args.no_test, context.out.json) {
+        (false, _) => trial::run(context),
+        (true, true) => {
+            context
+                .out
+                .object(&json!({"ok": true, "id": id, "key_file": file}))?;
+            Ok(Exit::Ok)
+        }
+        (true, false) => Ok(Exit::Ok),
+    }
+}
+
+fn failed(what: &str, path: &Path, cause: &dyn std::fmt::Display) -> Failure {
+    Failure::new(format!("{what} {}", path.display()), cause.to_string())
+}
+
+fn key(from: Option<&Path>) -> Result<String, Failure> {
+    let text = match from {
+        Some(path) => {
+            let mut text = String::new();
+            let file = File::open(path).map_err(|cause| failed("opening", path, &cause))?;
+            let read = file.take(limits::KEY_BYTES).read_to_string(&mut text);
+            read.map_err(|cause| failed("reading the key from", path, &cause))?;
+            text
+        }
+        None => asked("the API key (not shown): ", true)?,
+    };
+    let text = text.trim().to_owned();
+    // The message must not repeat what may be a key.
+    if text.is_empty() {
+        return Err(Failure::usage("the key", "it is empty"));
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Failure::usage(
+            "the key",
+            "it holds characters that no key has (spaces, several lines?)",
+        ));
+    }
+    Ok(text)
+}
+
+/// One line of standard input; on a terminal it is asked for, and not shown while `hidden`.
+fn asked(what: &str, hidden: bool) -> Result<String, Failure> {
+    let stdin = std::io::stdin();
+    let terminal = stdin.is_terminal();
+    let shown = if terminal && hidden {
+        Some(
+            Hidden::new()
+                .map_err(|cause| Failure::new("hiding what is typed", cause.to_string()))?,
+        )
+    } else {
+        None
+    };
+    if terminal {
+        let mut stderr = std::io::stderr();
+        write!(stderr, "{what}")?;
+        stderr.flush()?;
+    }
+    let mut line = String::new();
+    let read = stdin.lock().take(limits::KEY_BYTES).read_line(&mut line);
+    drop(shown);
+    read.map_err(|cause| Failure::new("reading standard input", cause.to_string()))?;
+    if terminal && hidden {
+        writeln!(std::io::stderr())?;
+    }
+    Ok(line)
+}
+
+/// The terminal shows nothing of what is typed until this is dropped.
+struct Hidden(rustix::termios::Termios);
+
+impl Hidden {
+    fn new() -> std::io::Result<Hidden> {
+        let before = tcgetattr(std::io::stdin())?;
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent)?;
+        Ok(Hidden(before))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // Nothing better can be done where this fails.
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+/// Writes a file of mode 0600, whole or not at all.
+fn store(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let draft = path.with_file_name(name);
+    let mut options = File::options();
+    options.create_new(true).write(true).mode(0o600);
+    let mut file = options.open(&draft)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let moved = written.and_then(|()| std::fs::rename(&draft, path));
+    if moved.is_err() {
+        let _ = std::fs::remove_file(&draft);
+    }
+    moved
+}
+
+/// Puts the id into the configuration and leaves the rest of it as it is.
+fn remember(path: &Path, id: &str) -> Result<(), Failure> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(cause) => return Err(failed("reading", path, &cause)),
+    };
+    let mut document: DocumentMut = text
+        .parse()
+        .map_err(|cause| failed("reading", path, &cause))?;
+    let section = document.entry("tunnel").or_insert(toml_edit::table());
+    let Some(section) = section.as_table_like_mut() else {
+        return Err(failed("changing", path, &"`tunnel` is no section in it"));
+    };
+    section.insert("id", toml_edit::value(id));
+    // A link is followed: the person keeps the file elsewhere.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    store(&target, document.to_string().as_bytes()).map_err(|cause| failed("writing", path, &cause))
+}
+
+/// A running daemon takes it up now.
+fn tell_daemon(context: &Context) -> Result<(), Failure> {
+    daemon::block_on(async {
+        let Some(client) = daemon::connect_if_running(context).await? else {
+            return Ok(());
+        };
+        let done: Result<Done, _> = client.post("/v1/reload", &json!({})).await;
+        let done = done.map_err(|error| daemon::explain("having the daemon read it", error))?;
+        if !context.out.json {
+            context.out.text(&format!("the daemon: {}", done.message))?;
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn the_id_is_put_into_the_file_and_the_rest_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        remember(&path, "tunnel_1").unwrap();
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "[tunnel]\nid = \"tunnel_1\"\n"
+        );
+        let text = "# mine\nworkspaces = [\"/w\"] # here\n\n[tunnel]\nclient = \"builtin\"\nid = \"tunnel_0\"\n";
+        std::fs::write(&path, text).unwrap();
+        remember(&path, "tunnel_2").unwrap();
+        let after = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(after, text.replace("tunnel_0", "tunnel_2"));
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::write(&path, "tunnel = 5\n").unwrap();
+        assert!(remember(&path, "tunnel_3").is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "tunnel = 5\n");
+    }
+}

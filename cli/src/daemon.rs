@@ -1,0 +1,74 @@
+//! Asking the running daemon, and only it, about what runs.
+
+use crate::Context;
+use crate::exit::Failure;
+use crate::limits;
+use hands_control::types::daemon::Status;
+use hands_control::{Client, ControlError, daemon_socket};
+use std::time::{Duration, Instant};
+
+/// Runs `work` on a runtime of its own.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| Failure::new("asking the daemon", cause.to_string()))?
+        .block_on(work)
+}
+
+/// A client of this home's daemon.
+pub(crate) async fn connect(context: &Context) -> Result<Client, Failure> {
+    let socket = daemon_socket(&context.home.run_dir());
+    let client = Client::connect(&socket)
+        .await
+        .map_err(|error| explain("asking the daemon", error))?;
+    Ok(client.with_timeout(limits::ASK_DAEMON))
+}
+
+/// A client, or none where no daemon runs.
+pub(crate) async fn connect_if_running(context: &Context) -> Result<Option<Client>, Failure> {
+    let socket = daemon_socket(&context.home.run_dir());
+    match Client::connect(&socket).await {
+        Ok(client) => Ok(Some(client.with_timeout(limits::ASK_DAEMON))),
+        Err(error) if error.is_not_running() => Ok(None),
+        Err(error) => Err(explain("asking the daemon", error)),
+    }
+}
+
+/// Everything the daemon knows.
+pub(crate) async fn status(client: &Client) -> Result<Status, Failure> {
+    let status = client.get("/v1/status").await;
+    status.map_err(|error| explain("asking the daemon for its status", error))
+}
+
+/// Waits until the status is as wanted, at most `time`; the last one seen, and whether it is.
+pub(crate) async fn wait_for(
+    client: &Client,
+    time: Duration,
+    wanted: impl Fn(&Status) -> bool,
+) -> Result<(Status, bool), Failure> {
+    let deadline = Instant::now() + time;
+    loop {
+        let status = status(client).await?;
+        let done = wanted(&status);
+        if done || Instant::now() >= deadline {
+            return Ok((status, done));
+        }
+        tokio::time::sleep(limits::LOOK).await;
+    }
+}
+
+/// A control error in this program's words and exit codes.
+pub(crate) fn explain(what: &str, error: ControlError) -> Failure {
+    match error {
+        error if error.is_not_running() => Failure::not_running(what, "handsd does not run"),
+        ControlError::Api(error) => {
+            let failure = Failure::new(what, error.message);
+            match error.hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        }
+        error => Failure::new(what, error.to_string()).hint("see `handsctl logs daemon`"),
+    }
+}

@@ -1,0 +1,233 @@
+//! The verbs that run a daemon and ask it.
+#![allow(clippy::unwrap_used, clippy::panic)] // Helpers of tests are not marked as tests.
+
+mod common;
+
+use common::{Ended, Place, built, with_input};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+/// A place whose daemon, if any, is stopped at the end.
+struct Running(Place);
+
+impl Running {
+    fn new() -> Running {
+        // The daemon starts it.
+        built("handsd");
+        built("hands-mcp");
+        Running(Place::new())
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.0.command(args);
+        command.env("HANDS_HTTP_LISTEN", "127.0.0.1:0");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Ended {
+        Ended::of(self.command(args).output().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.command(&["down"]).output();
+    }
+}
+
+#[test]
+fn without_a_daemon_its_verbs_exit_with_3_and_say_what_to_do() {
+    let place = Running::new();
+    for verb in [
+        &["status"][..],
+        &["sessions"],
+        &["restart"],
+        &["restart", "server"],
+        &["tunnel", "status"],
+    ] {
+        let ended = place.run(verb);
+        assert_eq!(ended.code, Some(3), "{verb:?} {ended:?}");
+        assert!(ended.err.contains("handsctl up"), "{verb:?} {ended:?}");
+    }
+    let ended = place.run(&["status", "--json"]);
+    assert_eq!(
+        (ended.code, &ended.json()["code"]),
+        (Some(3), &"not_running".into())
+    );
+    let ended = place.run(&["down"]);
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (Some(0), "handsd does not run\n")
+    );
+}
+
+#[test]
+fn up_status_restart_and_down() {
+    let place = Running::new();
+    let up = place.run(&["up"]);
+    // 4 where this machine has no whole sandbox.
+    assert!(matches!(up.code, Some(0 | 4)), "{up:?}");
+    assert!(up.out.contains("ready     yes, local only"), "{up:?}");
+    let status = place.run(&["status", "--json"]);
+    let first = status.json();
+    assert_eq!(first["running"], true);
+    assert_eq!(first["readiness"]["ready"], true);
+    assert_eq!(first["sessions"], Value::Array(Vec::new()));
+    assert!(
+        first["next"][0].as_str().unwrap().contains("tunnel setup"),
+        "{first}"
+    );
+
+    let again = place.run(&["up"]);
+    assert!(again.out.starts_with("handsd runs already\n"), "{again:?}");
+    let server = place.run(&["restart", "server", "--json"]).json();
+    assert_eq!(server["daemon"]["pid"], first["daemon"]["pid"]);
+    assert_ne!(server["server"]["pid"], first["server"]["pid"]);
+    assert_eq!(server["readiness"]["ready"], true);
+    let tunnel = place.run(&["restart", "tunnel"]);
+    assert!(
+        tunnel.code == Some(1) && tunnel.err.contains("tunnel setup"),
+        "{tunnel:?}"
+    );
+    let all = place.run(&["restart", "--json"]).json();
+    assert_ne!(all["daemon"]["pid"], first["daemon"]["pid"]);
+    assert_eq!(all["readiness"]["ready"], true);
+
+    let log = place.run(&["logs", "daemon", "-n", "500"]);
+    assert!(log.out.contains("child_start"), "{log:?}");
+    let sessions = place.run(&["sessions"]);
+    assert_eq!(
+        (sessions.code, sessions.out.as_str()),
+        (Some(0), "no client is connected\n")
+    );
+    let down = place.run(&["down"]);
+    assert_eq!(
+        (down.code, down.out.as_str()),
+        (Some(0), "handsd is stopped\n")
+    );
+    assert_eq!(place.run(&["status"]).code, Some(3));
+}
+
+#[test]
+fn a_daemon_that_cannot_start_says_why() {
+    let place = Running::new();
+    place.0.config("workspaces = 5\n");
+    let ended = place.run(&["up"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(
+        ended.err.contains("config.toml:1") && ended.err.contains("workspaces"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn setup_keeps_the_key_apart_and_shows_it_nowhere() {
+    let place = Running::new();
+    let secret = "sk-0123456789abcdef";
+    let id = "tunnel_0123456789abcdef0123456789abcdef";
+    let command = place.command(&["tunnel", "setup", "--id", id, "--no-test"]);
+    let ended = with_input(command, &format!("{secret}\n"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        !ended.out.contains(secret) && !ended.err.contains(secret),
+        "{ended:?}"
+    );
+    let key = place.0.home().tunnel_key_file();
+    assert_eq!(std::fs::read_to_string(&key).unwrap().trim(), secret);
+    assert_eq!(
+        std::fs::metadata(&key).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let config = std::fs::read_to_string(place.0.home().config_file()).unwrap();
+    assert!(config.contains(id) && !config.contains(secret), "{config}");
+
+    // A key that is none is refused without being repeated, and the one before stays.
+    for wrong in ["two words-sk", "", "sk-é"] {
+        let command = place.command(&["tunnel", "setup", "--id", id, "--no-test"]);
+        let ended = with_input(command, &format!("{wrong}\n"));
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(wrong.is_empty() || !ended.err.contains(wrong), "{ended:?}");
+    }
+    let ended = with_input(
+        place.command(&["tunnel", "setup", "--id", "a/b", "--no-test"]),
+        secret,
+    );
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert_eq!(std::fs::read_to_string(&key).unwrap().trim(), secret);
+    assert!(
+        place.run(&["tunnel", "test"]).code != Some(0),
+        "there is no such tunnel"
+    );
+}
+
+#[test]
+fn the_service_is_printed_without_a_key_and_without_touching_anything() {
+    let place = Running::new();
+    let ended = place.run(&["service", "print"]);
+    if ended.code != Some(0) {
+        eprintln!("skipped: no service manager here ({})", ended.err.trim());
+        return;
+    }
+    assert!(
+        ended.out.contains("handsd") && ended.out.contains("HANDS_HOME"),
+        "{ended:?}"
+    );
+    assert!(!ended.out.contains("KEY"), "{ended:?}");
+    assert!(!place.0.ann().join(".config/systemd").exists());
+}
+
+#[test]
+fn completions_and_pages_cover_every_verb() {
+    let place = Running::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let ended = place.run(&["completions", shell]);
+        assert!(
+            ended.code == Some(0) && ended.out.contains("sessions"),
+            "{ended:?}"
+        );
+    }
+    let page = place.run(&["man"]);
+    assert!(
+        page.code == Some(0) && page.out.contains(".TH handsctl"),
+        "{page:?}"
+    );
+    let dir = place.0.ann().join("man");
+    let ended = place.run(&["man", "--dir", dir.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for verb in [
+        "up",
+        "down",
+        "restart",
+        "status",
+        "sessions",
+        "tunnel",
+        "tunnel-setup",
+        "service",
+        "logs-daemon",
+    ] {
+        let page = dir.join(format!("handsctl-{verb}.1"));
+        assert!(page.is_file(), "{}", page.display());
+    }
+}
+
+#[test]
+fn a_command_in_the_sandbox_cannot_talk_to_the_daemon() {
+    let place = Running::new();
+    assert!(matches!(place.run(&["up"]).code, Some(0 | 4)));
+    let socket = place.0.home().run_dir().join("handsd.sock");
+    let curl = format!(
+        "curl -sS --max-time 5 --unix-socket {} http://hands/v1/status",
+        socket.display()
+    );
+    // The same command works outside, so its failure inside means something.
+    let outside = Command::new("sh").args(["-c", &curl]).output().unwrap();
+    if !outside.status.success() {
+        eprintln!("skipped: there is no curl here");
+        return;
+    }
+    let arguments = serde_json::json!({"command": format!("{curl}; echo exit $?")}).to_string();
+    let ended = place.run(&["call", "bash", &arguments]);
+    assert!(!ended.out.contains("started_at"), "{ended:?}");
+    assert!(!ended.out.contains("exit 0"), "{ended:?}");
+}

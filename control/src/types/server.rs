@@ -1,0 +1,137 @@
+//! A server's socket: `/v1/status`, `/v1/sessions`, `/v1/grants`, `/v1/metrics` (a snapshot of `hands_metrics`).
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How a server serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// One client, over standard input and output.
+    Standalone,
+    /// Many clients, on the home's socket.
+    Serve,
+}
+
+/// `GET /v1/status`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// Its process id.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// When it started, RFC 3339.
+    pub started_at: String,
+    /// How it serves.
+    pub mode: Mode,
+    /// What confines commands; none while it is not tried yet.
+    #[serde(default)]
+    pub sandbox: Option<Sandbox>,
+    /// Sessions open now.
+    #[serde(default)]
+    pub sessions: u64,
+    /// Calls since its start.
+    #[serde(default)]
+    pub calls: Calls,
+    /// The approved workspaces.
+    #[serde(default)]
+    pub workspaces: Vec<String>,
+}
+
+/// What confines commands, as it was seen to work on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sandbox {
+    /// The sandbox that was tried.
+    pub backend: String,
+    /// `full`, `partial`, `none`: how much of it works.
+    pub state: String,
+    /// Why the state is not `full`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What mends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Calls since a server's start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// Answered.
+    #[serde(default)]
+    pub total: u64,
+    /// At work now.
+    #[serde(default)]
+    pub in_flight: u64,
+    /// Answered, by diagnostic code.
+    #[serde(default)]
+    pub by_code: BTreeMap<String, u64>,
+}
+
+/// `GET /v1/sessions`: `{"sessions": […]}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sessions {
+    /// Those open now, oldest first.
+    #[serde(default)]
+    pub sessions: Vec<Session>,
+}
+
+/// One client's session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its id, as in the trail.
+    pub id: String,
+    /// The server it belongs to.
+    #[serde(default)]
+    pub server_pid: u32,
+    /// Who is connected, in its own words; none before it said so.
+    #[serde(default)]
+    pub client: Option<Client>,
+    /// When it was opened, RFC 3339.
+    pub opened_at: String,
+    /// Calls answered.
+    #[serde(default)]
+    pub calls: u64,
+    /// What the person has allowed in it.
+    #[serde(default)]
+    pub grants: Vec<Grant>,
+}
+
+/// Who is connected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Client {
+    /// Name.
+    pub name: String,
+    /// Version.
+    #[serde(default)]
+    pub version: String,
+}
+
+/// `GET /v1/grants`: `{"grants": […]}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grants {
+    /// Those in force in any session.
+    #[serde(default)]
+    pub grants: Vec<SessionGrant>,
+}
+
+/// A grant, with the session it holds in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionGrant {
+    /// The session's id.
+    pub session: String,
+    /// The grant.
+    #[serde(flatten)]
+    pub grant: Grant,
+}
+
+/// What a person has allowed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The folder it holds for.
+    pub folder: String,
+    /// What it allows there.
+    #[serde(rename = "use")]
+    pub purpose: String,
+    /// When it ends at the latest, RFC 3339.
+    pub expires_at: String,
+}

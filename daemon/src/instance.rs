@@ -1,0 +1,90 @@
+//! One daemon a home: a locked file with its process id.
+
+use crate::error::DaemonError;
+use hands_config::Home;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// The lock; whoever has it is the home's daemon. The file stays when it ends, without a number in it.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    file: File,
+}
+
+impl Instance {
+    /// Takes the lock and writes this process's id into its file.
+    pub(crate) fn claim(home: &Home) -> Result<Self, DaemonError> {
+        let path = home.run_dir().join("handsd.pid");
+        let mut options = File::options();
+        options
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .mode(0o600);
+        let file = options
+            .open(&path)
+            .map_err(DaemonError::io("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => {
+                return Err(DaemonError::Runs {
+                    home: home.root().to_path_buf(),
+                    pid: number(file),
+                });
+            }
+            Err(std::fs::TryLockError::Error(source)) => {
+                return Err(DaemonError::io("lock", &path)(source));
+            }
+        }
+        let mut claimed = Self { file };
+        claimed.write(&path)?;
+        Ok(claimed)
+    }
+
+    fn write(&mut self, path: &Path) -> Result<(), DaemonError> {
+        let failed = DaemonError::io("write", path);
+        let write = |file: &mut File| {
+            file.set_len(0)?;
+            file.rewind()?;
+            writeln!(file, "{}", std::process::id())
+        };
+        write(&mut self.file).map_err(failed)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // A number without a lock would only mislead.
+        let _ = self.file.set_len(0);
+    }
+}
+
+fn number(file: File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_one_is_told_who_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path().join("home"));
+        home.prepare().unwrap();
+        let first = Instance::claim(&home).unwrap();
+        let error = Instance::claim(&home).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("pid {}", std::process::id())),
+            "{text}"
+        );
+        drop(first);
+        Instance::claim(&home).unwrap();
+    }
+}

@@ -1,0 +1,67 @@
+//! `handsd`: the daemon. launchd, systemd or `handsctl up` start it.
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use hands_config::{Env, Home};
+use hands_daemon::{DaemonError, Options, Programs, log, run};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio_util::sync::CancellationToken;
+
+/// The Hands daemon. It holds the MCP server and the tunnel; `handsctl` talks to it.
+#[derive(Debug, Parser)]
+#[command(name = "handsd", version)]
+struct Arguments {
+    /// Home folder, instead of HANDS_HOME or the platform's place.
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// Log to standard error as well as to logs/handsd.log.
+    #[arg(long)]
+    foreground: bool,
+}
+
+/// A configuration that cannot be used (`EX_CONFIG`).
+const BAD_CONFIGURATION: u8 = 78;
+/// A daemon of this home runs already (`EX_UNAVAILABLE`).
+const RUNS_ALREADY: u8 = 69;
+
+fn main() -> ExitCode {
+    match start(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("handsd: {error:#}");
+            match error.downcast_ref::<DaemonError>() {
+                Some(DaemonError::Config(_)) => ExitCode::from(BAD_CONFIGURATION),
+                Some(DaemonError::Runs { .. }) => ExitCode::from(RUNS_ALREADY),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+fn start(arguments: &Arguments) -> anyhow::Result<()> {
+    let env = Env::from_process();
+    let home = Home::locate(&env, arguments.home.as_deref()).map_err(DaemonError::from)?;
+    // The log lies in the home, so that comes first.
+    home.prepare().map_err(DaemonError::from)?;
+    let _guard = log::start(&home.logs_dir(), arguments.foreground)?;
+    let options = Options {
+        programs: Programs::find(&env)?,
+        environment: std::env::vars_os().collect(),
+        home,
+        env,
+        stop: CancellationToken::new(),
+        signals: true,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(16)
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(run(options));
+    if let Err(error) = &result {
+        tracing::error!("{error}");
+    }
+    runtime.shutdown_background();
+    Ok(result?)
+}

@@ -1,0 +1,120 @@
+//! Processes by their ids: who they are, and ending them.
+
+use crate::limits;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// What tells this process from a later one with the same id; none where there is no such process.
+#[cfg(target_os = "linux")]
+pub(crate) fn identity(pid: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold spaces and brackets; what follows its last bracket does not.
+    let (head, tail) = stat.rsplit_once(')')?;
+    let name = head.split_once('(')?.1;
+    let mut fields = tail.split_whitespace();
+    // A dead one that nobody waited for is as good as gone.
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    let started = fields.nth(18)?;
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(format!("{name} {started} {}", boot.trim()))
+}
+
+/// What tells this process from a later one with the same id; none where there is no such process.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn identity(pid: u32) -> Option<String> {
+    let output = std::process::Command::new("/bin/ps")
+        .args(["-o", "lstart=,stat=,comm=", "-p", &pid.to_string()])
+        .env_clear()
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    // Five words of time, the state, the program.
+    let (time, rest) = words.split_at_checked(5)?;
+    let (state, program) = rest.split_first()?;
+    (!state.starts_with('Z')).then(|| format!("{} {}", time.join(" "), program.join(" ")))
+}
+
+/// Sends the process a signal; false if there is none of that id.
+pub(crate) fn signal(pid: u32, signal: Signal) -> bool {
+    as_pid(pid).is_some_and(|pid| kill_process(pid, signal).is_ok())
+}
+
+/// Sends every process of the group a signal.
+pub(crate) fn signal_group(pid: u32, signal: Signal) -> bool {
+    as_pid(pid).is_some_and(|pid| kill_process_group(pid, signal).is_ok())
+}
+
+/// Whether there is a process of that id.
+pub(crate) fn exists(pid: u32) -> bool {
+    as_pid(pid).is_some_and(|pid| test_kill_process(pid).is_ok())
+}
+
+fn as_pid(pid: u32) -> Option<Pid> {
+    // Never 0 or 1: the first would be our own group.
+    i32::try_from(pid)
+        .ok()
+        .filter(|pid| *pid > 1)
+        .and_then(Pid::from_raw)
+}
+
+/// Ends a process that is no child of ours, and its group: TERM, then KILL after `patience`. True once it is gone.
+pub(crate) async fn end(pid: u32, who: &str, patience: Duration) -> bool {
+    let there = || identity(pid).is_some_and(|found| found == who);
+    if !there() {
+        return true;
+    }
+    signal(pid, Signal::TERM);
+    if gone(patience, there).await {
+        // What it left in its group, if anything, goes with it.
+        signal_group(pid, Signal::KILL);
+        return true;
+    }
+    signal_group(pid, Signal::KILL);
+    gone(limits::KILL_PATIENCE, there).await
+}
+
+async fn gone(within: Duration, there: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + within;
+    while there() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        sleep(limits::END_LOOK).await;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt as _;
+
+    #[test]
+    fn this_process_is_itself_and_a_missing_one_is_none() {
+        let own = std::process::id();
+        assert_eq!(identity(own), identity(own));
+        assert!(identity(own).is_some());
+        assert_eq!(identity(u32::MAX), None);
+        assert!(exists(own) && !exists(0) && !exists(1));
+    }
+
+    #[tokio::test]
+    async fn an_end_spares_another_process_with_the_same_id() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        assert!(end(child.id(), "sleep 0 another", Duration::ZERO).await);
+        assert!(child.try_wait().unwrap().is_none());
+        let (pid, who) = (child.id(), identity(child.id()).unwrap());
+        // Whoever waits for it makes it go; here that is this test.
+        let waiting = tokio::task::spawn_blocking(move || child.wait());
+        assert!(end(pid, &who, Duration::from_secs(5)).await);
+        waiting.await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,166 @@
+//! The poll loop.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::Backoff;
+use crate::control_plane::{ControlPlane, Trouble};
+use crate::dispatcher::Dispatcher;
+use crate::limits;
+use crate::metrics::Metrics;
+use crate::sync::lock;
+
+/// What the operator has to know about polling.
+#[derive(Debug, Default)]
+pub struct PollState {
+    /// The last failure; none after a good poll.
+    trouble: Mutex<Option<PollTrouble>>,
+}
+
+/// A failure of polls that still holds.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct PollTrouble {
+    /// What happened.
+    pub message: String,
+    /// Whether only the operator can mend it, and how.
+    pub needs_operator: Option<&'static str>,
+    /// The delay before the next poll.
+    pub retry_in_ms: u64,
+}
+
+impl PollState {
+    /// The failure that still holds.
+    pub fn trouble(&self) -> Option<PollTrouble> {
+        self.lock().clone()
+    }
+
+    fn set(&self, trouble: Option<PollTrouble>) {
+        *self.lock() = trouble;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<PollTrouble>> {
+        lock(&self.trouble)
+    }
+}
+
+/// Polls until told to stop.
+#[derive(Debug)]
+pub struct Poller {
+    /// The control plane.
+    pub plane: ControlPlane,
+    /// Takes the commands.
+    pub dispatcher: Arc<Dispatcher>,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// What the operator has to know.
+    pub state: Arc<PollState>,
+    /// Raised by each good poll.
+    pub good_polls: watch::Sender<u64>,
+    /// Ends the loop.
+    pub stop: CancellationToken,
+}
+
+/// The two backoffs: a service in trouble is back soon, an operator is not.
+struct Delays {
+    service: Backoff,
+    operator: Backoff,
+}
+
+impl Delays {
+    fn new() -> Self {
+        Self {
+            service: Backoff::default(),
+            operator: Backoff::new(limits::OPERATOR_BACKOFF_MIN, limits::OPERATOR_BACKOFF_MAX),
+        }
+    }
+
+    fn after(&mut self, trouble: &Trouble) -> Duration {
+        let own = if trouble.needs_operator() {
+            self.operator.next_delay()
+        } else {
+            self.service.next_delay()
+        };
+        own.max(trouble.retry_after().unwrap_or_default())
+    }
+}
+
+impl Poller {
+    /// Runs the loop.
+    pub async fn run(self) {
+        let mut delays = Delays::new();
+        loop {
+            let limit = tokio::select! {
+                free = self.dispatcher.free_slots() => free.min(limits::POLL_LIMIT),
+                () = self.stop.cancelled() => return,
+            };
+            let polled = tokio::select! {
+                polled = self.plane.poll(limit) => polled,
+                () = self.stop.cancelled() => return,
+            };
+            match polled {
+                Ok(commands) => {
+                    self.note_good(commands.len());
+                    delays = Delays::new();
+                    // A batch that is here is taken whole, even while stopping: the service
+                    // counts on this client for it now.
+                    self.dispatcher.take(commands).await;
+                }
+                Err(trouble) => {
+                    let delay = delays.after(&trouble);
+                    self.note_trouble(&trouble, delay);
+                    tokio::select! {
+                        () = tokio::time::sleep(delay) => {}
+                        () = self.stop.cancelled() => return,
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_good(&self, commands: usize) {
+        let outcome = if commands == 0 { "empty" } else { "commands" };
+        self.metrics.polls.add(outcome);
+        self.metrics.good_poll();
+        if self.state.trouble().is_some() {
+            tracing::info!("polls are answered again");
+            self.state.set(None);
+        }
+        self.good_polls.send_modify(|count| *count += 1);
+    }
+
+    fn note_trouble(&self, trouble: &Trouble, delay: Duration) {
+        self.metrics.polls.add(trouble.outcome());
+        self.metrics.poll_failures.add();
+        let retry_in_ms = delay.as_millis() as u64;
+        let needs_operator = advice(trouble);
+        if let Some(advice) = needs_operator {
+            tracing::error!(error = %trouble, retry_in_ms, advice, "polling needs the operator");
+        } else {
+            tracing::warn!(error = %trouble, retry_in_ms, "polling failed");
+        }
+        self.state.set(Some(PollTrouble {
+            message: trouble.to_string(),
+            needs_operator,
+            retry_in_ms,
+        }));
+    }
+}
+
+/// What the operator can do about it.
+fn advice(trouble: &Trouble) -> Option<&'static str> {
+    let Trouble::Status { status, .. } = trouble else {
+        return None;
+    };
+    match status {
+        401 => Some(
+            "the API key was refused: check that it is the tunnel's runtime key, and not revoked",
+        ),
+        403 => Some(
+            "the API key may not use this tunnel: give its principal the right to use it, or check the tunnel id",
+        ),
+        _ => None,
+    }
+}
