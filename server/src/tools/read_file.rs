@@ -230,21 +230,40 @@ fn read(
     )
     .wrapped(reading.wrap_at.filter(|_| wrapped));
     let analysis = analyse(session, &file, &bytes, &text.text, &detected);
-    let name = detected.name();
-    let manner = Manner {
-        numbered: wish.line_numbers,
-        lossy: text.lossy.then_some(name.as_str()),
-        in_commands_reach: reading.in_commands_reach,
+    let told = Told {
+        target,
+        size: bytes.len() as u64,
+        encoding: detected.name(),
+        lossy: text.lossy,
     };
-    Ok(page
-        .outcome(manner)
-        .field("path", target.path().to_string_lossy())
-        .field("kind", "text")
-        .field("mime", "text/plain")
-        .field("size", bytes.len())
-        .field("encoding", name)
+    Ok(told
+        .answer(page, wish, reading)
         .field("eol", analysis.eol.as_str())
         .field("sha256", analysis.sha256.clone()))
+}
+
+/// What is said of every text, read whole or in part.
+struct Told<'a> {
+    target: &'a Target,
+    size: u64,
+    encoding: String,
+    lossy: bool,
+}
+
+impl Told<'_> {
+    fn answer(self, page: Page, wish: &Wish, reading: Reading) -> Outcome {
+        let manner = Manner {
+            numbered: wish.line_numbers,
+            lossy: self.lossy.then_some(self.encoding.as_str()),
+            in_commands_reach: reading.in_commands_reach,
+        };
+        page.outcome(manner)
+            .field("path", self.target.path().to_string_lossy())
+            .field("kind", "text")
+            .field("mime", "text/plain")
+            .field("size", self.size)
+            .field("encoding", self.encoding)
+    }
 }
 
 /// A file's text, borrowed where it is UTF-8 already.

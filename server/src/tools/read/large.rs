@@ -1,8 +1,7 @@
 //! Text files too large to be read whole: a page is looked for line by line, or from the end.
 
-use super::page::Manner;
 use super::wrap::{self, Taken};
-use super::{Page, Reading, Wish};
+use super::{Page, Reading, Told, Wish};
 use crate::limits;
 use crate::outcome::{Code, Outcome, system};
 use crate::session::Session;
@@ -73,19 +72,13 @@ pub(super) fn read(
         .with_more(taken.more || shown < lines)
         .wrapped(width.filter(|_| taken.wrapped))
         .counted_from_end(from_end);
-    let name = detected.name();
-    let manner = Manner {
-        numbered: wish.line_numbers,
-        lossy: decoded.lossy.then_some(name.as_str()),
-        in_commands_reach: reading.in_commands_reach,
+    let told = Told {
+        target,
+        size,
+        encoding: detected.name(),
+        lossy: decoded.lossy,
     };
-    Ok(page
-        .outcome(manner)
-        .field("path", target.path().to_string_lossy())
-        .field("kind", "text")
-        .field("mime", "text/plain")
-        .field("size", size)
-        .field("encoding", name))
+    Ok(told.answer(page, wish, reading))
 }
 
 /// Lines from `first` on, at most `limit` and about `max_bytes`; whether there are more.
