@@ -64,10 +64,15 @@ pub(crate) enum Command {
     },
     /// Make one real MCP call and print its result.
     ///
+    /// It goes through the daemon's server where the daemon runs, else through a server of its own.
     /// Exits with 0 when the tool did its work, 1 when it answers a failure.
     Call(CallArgs),
     /// List the tools that the server offers.
-    Tools,
+    Tools {
+        /// Ask a server of its own, even when the daemon runs.
+        #[arg(long)]
+        standalone: bool,
+    },
     /// Read the trail and the other logs.
     Logs(Box<LogsArgs>),
     /// Check this machine and say what mends it.
@@ -152,6 +157,9 @@ pub(crate) struct CallArgs {
     /// Arguments as a JSON object; `-` reads them from stdin.
     #[arg(value_name = "JSON", default_value = "{}")]
     pub(crate) arguments: String,
+    /// Use a server of its own, even when the daemon runs.
+    #[arg(long)]
+    pub(crate) standalone: bool,
     /// Seconds to wait for the answer.
     #[arg(long, value_name = "SECONDS", default_value_t = limits::CALL_TIMEOUT_S)]
     pub(crate) wait: u64,

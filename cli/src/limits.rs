@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// Time within which `hands-mcp` answers the first request.
-pub(crate) const CONNECT: Duration = Duration::from_secs(20);
+/// Time within which `hands-mcp` answers the first request: more than the 20 s for which a relay waits for the daemon's
+/// server, so that its reason is heard.
+pub(crate) const CONNECT: Duration = Duration::from_secs(25);
 /// Seconds to wait for a tool's answer, unless the caller says otherwise. The longest command has 3,600 s.
 pub(crate) const CALL_TIMEOUT_S: u64 = 3_700;
 /// Time for the sandbox's self-test.

@@ -74,7 +74,7 @@ fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man { dir } => commands::man::run(context, dir.as_deref()),
         Command::Call(args) => commands::call::run(context, args),
-        Command::Tools => commands::tools::run(context),
+        Command::Tools { standalone } => commands::tools::run(context, standalone),
         Command::Logs(args) => commands::logs::run(context, *args),
         Command::Doctor => commands::doctor::run(context),
         Command::Config { what } => commands::config::run(context, what),

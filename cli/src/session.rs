@@ -1,6 +1,7 @@
-//! One MCP session with a server of its own.
+//! One MCP session, through a `hands-mcp` of its own: it relays to the daemon's server where the daemon runs, and is the
+//! server itself otherwise, as for any client.
 //!
-//! The server is a child of ours, not of the transport's: a transport that is dropped kills its child, and with it the
+//! It is a child of ours, not of the transport's: a transport that is dropped kills its child, and with it the
 //! reason for which the child was about to give up.
 
 use crate::exit::Failure;
@@ -23,21 +24,41 @@ type Tail = Arc<Mutex<Vec<u8>>>;
 /// What the session's one piece of work gave.
 type Answer<T> = Result<T, ServiceError>;
 
+/// Which server is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// The daemon's where it runs, else one of its own.
+    Any,
+    /// One of its own.
+    Own,
+}
+
+impl Server {
+    /// By the flag `--standalone`.
+    pub(crate) fn wanted(standalone: bool) -> Server {
+        match standalone {
+            true => Server::Own,
+            false => Server::Any,
+        }
+    }
+}
+
 /// Calls one tool.
 pub(crate) fn call(
     context: &Context,
+    server: Server,
     params: CallToolRequestParams,
     wait: Duration,
     verbose: bool,
 ) -> Result<CallToolResult, Failure> {
-    with_server(context, wait, verbose, async |client| {
+    with_server(context, server, wait, verbose, async |client| {
         client.call_tool(params).await
     })
 }
 
 /// Lists all tools.
-pub(crate) fn tools(context: &Context) -> Result<Vec<Tool>, Failure> {
-    with_server(context, limits::CONNECT, false, async |client| {
+pub(crate) fn tools(context: &Context, server: Server) -> Result<Vec<Tool>, Failure> {
+    with_server(context, server, limits::CONNECT, false, async |client| {
         client.list_all_tools().await
     })
 }
@@ -45,6 +66,7 @@ pub(crate) fn tools(context: &Context) -> Result<Vec<Tool>, Failure> {
 /// Starts a server, does `work`, and ends the server whatever came of it.
 fn with_server<T>(
     context: &Context,
+    wanted: Server,
     wait: Duration,
     verbose: bool,
     work: impl AsyncFnOnce(&RunningService<RoleClient, ClientConfig>) -> Answer<T>,
@@ -54,7 +76,7 @@ fn with_server<T>(
         .build()
         .map_err(|cause| Failure::new("starting the client", cause.to_string()))?;
     runtime.block_on(async {
-        let (mut client, mut server) = connect(context, verbose).await?;
+        let (mut client, mut server) = connect(context, wanted, verbose).await?;
         let answer = tokio::select! {
             answer = tokio::time::timeout(wait, work(&client)) => {
                 answer.map_err(|_| Failure::new("the call", format!("no answer within {} s", wait.as_secs()))
@@ -80,14 +102,16 @@ fn with_server<T>(
 
 async fn connect(
     context: &Context,
+    wanted: Server,
     verbose: bool,
-) -> Result<(RunningService<RoleClient, ClientConfig>, Server), Failure> {
+) -> Result<(RunningService<RoleClient, ClientConfig>, Process), Failure> {
     let program = programs::MCP
         .find(&context.env)
         .map_err(|unusable| Failure::new("finding hands-mcp", unusable.why).hint(unusable.mend))?;
     let what = || format!("starting {}", program.display());
+    let standalone = (wanted == Server::Own).then_some("--standalone");
     let mut child = Command::new(&program)
-        .arg("--standalone")
+        .args(standalone)
         .env("HANDS_HOME", context.home.root())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -98,7 +122,7 @@ async fn connect(
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Failure::new(what(), "it has no pipes"));
     };
-    let mut server = Server::new(child, verbose);
+    let mut server = Process::new(child, verbose);
     let mut me = ClientConfig::default();
     me.client_info = Implementation::new("handsctl", env!("CARGO_PKG_VERSION"));
     // A failed start drops the pipes, and the server sees the end of its input.
@@ -128,18 +152,18 @@ async fn connect(
 }
 
 /// The server's process. Dropping it kills what still runs.
-struct Server {
+struct Process {
     child: Child,
     tail: Tail,
     reader: Option<JoinHandle<()>>,
 }
 
-impl Server {
-    fn new(mut child: Child, verbose: bool) -> Server {
+impl Process {
+    fn new(mut child: Child, verbose: bool) -> Process {
         let tail = Tail::default();
         let stderr = child.stderr.take();
         let reader = stderr.map(|stderr| tokio::spawn(keep_tail(stderr, tail.clone(), verbose)));
-        Server {
+        Process {
             child,
             tail,
             reader,
@@ -148,7 +172,7 @@ impl Server {
 
     /// Waits a moment for all of its stderr and for its end.
     async fn last_words(&mut self) -> Option<ExitStatus> {
-        let Server { child, reader, .. } = self;
+        let Process { child, reader, .. } = self;
         let both = async {
             let status = child.wait().await.ok();
             if let Some(reader) = reader.as_mut() {
@@ -215,7 +239,7 @@ async fn keep_tail(mut stderr: ChildStderr, tail: Tail, verbose: bool) {
     }
 }
 
-fn explain(error: &ServiceError, server: &Server, status: Option<ExitStatus>) -> Failure {
+fn explain(error: &ServiceError, server: &Process, status: Option<ExitStatus>) -> Failure {
     match error {
         ServiceError::McpError(answer) => Failure::new(
             "the request",

@@ -110,6 +110,25 @@ fn up_status_restart_and_down() {
 }
 
 #[test]
+fn a_call_goes_through_the_daemons_server_unless_it_is_to_stand_alone() {
+    let place = Running::new();
+    assert!(matches!(place.run(&["up"]).code, Some(0 | 4)));
+    let server = place.run(&["status", "--json"]).json()["server"]["pid"].clone();
+    let folder = serde_json::json!({"path": place.0.workspace()}).to_string();
+    let who = |arguments: &[&str]| {
+        let ended = place.run(arguments);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let last = place.run(&["logs", "-n", "1", "--json"]).json();
+        last["pid"].clone()
+    };
+    assert_eq!(who(&["call", "read_file", &folder]), server);
+    let alone = who(&["call", "--standalone", "read_file", &folder]);
+    assert!(alone.is_u64() && alone != server, "{alone} {server}");
+    assert_eq!(place.run(&["tools"]).code, Some(0));
+    assert_eq!(place.run(&["tools", "--standalone"]).code, Some(0));
+}
+
+#[test]
 fn a_daemon_that_cannot_start_says_why() {
     let place = Running::new();
     place.0.config("workspaces = 5\n");

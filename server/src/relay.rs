@@ -7,7 +7,7 @@
 //! server itself.
 
 mod link;
-mod state;
+pub mod state;
 
 use crate::door::socket_path;
 use crate::front::{LineReader, Output, Piece};

@@ -40,5 +40,5 @@ pub use contract::Contract;
 pub use fault::{Endpoint, Fault, RetryAfter, Span};
 pub use plane::{ControlPlane, Script};
 pub use planner::{Call, Planner};
-pub use programs::{build_program, echo_program};
+pub use programs::{build_program, echo_program, program};
 pub use record::{Answers, Exchange, Post};

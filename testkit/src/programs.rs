@@ -4,11 +4,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+/// The folder of ready-made programs, where the environment names one: for a user who cannot run cargo.
+fn ready_made() -> Option<PathBuf> {
+    std::env::var_os("HANDS_TEST_BIN_DIR").map(PathBuf::from)
+}
+
+/// The program that cargo built at this path, or its namesake in the folder that the environment names.
+pub fn program(built: impl AsRef<Path>) -> PathBuf {
+    let built = built.as_ref();
+    match (ready_made(), built.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => built.to_owned(),
+    }
+}
+
 /// The example server `mcp-echo`, built where it is not up to date.
 pub fn echo_program() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT
-        .get_or_init(|| build_program("hands-testkit", "--example", "mcp-echo"))
+        .get_or_init(|| match ready_made() {
+            Some(folder) => folder.join("examples/mcp-echo"),
+            None => build_program("hands-testkit", "--example", "mcp-echo"),
+        })
         .clone()
 }
 

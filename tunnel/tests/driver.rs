@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use hands_testkit::{Command, ControlPlane, Planner, Script, echo_program};
+use hands_testkit::{Command, ControlPlane, Planner, Script, echo_program, program};
 use hands_tunnel::ask::{self, Place};
 use hands_tunnel::driver::{Choice, ClientCommand, ClientSpec, Kind};
 use hands_tunnel::secret::KeyReference;
@@ -43,7 +43,7 @@ impl Rig {
         hands_tunnel::health::write_private(&path("key"), plane.api_key().as_bytes()).unwrap();
         let spec = ClientSpec {
             choice,
-            builtin: env!("CARGO_BIN_EXE_hands-tunnel").into(),
+            builtin: program(env!("CARGO_BIN_EXE_hands-tunnel")),
             official,
             tunnel_id: plane.tunnel_id().to_owned(),
             key: KeyReference::File(path("key")),
@@ -126,7 +126,7 @@ async fn tour(rig: Rig) {
     let ready = ask::get(&health, "/readyz").await.unwrap();
     assert_eq!(ready.0, 200, "{}", ready.1);
     // The URL file names the same socket to whoever reads it.
-    let report = tokio::process::Command::new(env!("CARGO_BIN_EXE_hands-tunnel"))
+    let report = tokio::process::Command::new(program(env!("CARGO_BIN_EXE_hands-tunnel")))
         .args(["health", "--url-file"])
         .arg(rig.folder.path().join("url"))
         .output()

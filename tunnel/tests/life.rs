@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use common::{Rig, SOON, Setup, alive, gone, kill};
-use hands_testkit::{Endpoint, Fault, Span, echo_program};
+use hands_testkit::{Endpoint, Fault, Span, echo_program, program};
 use hands_tunnel::ask::{self, Place};
 use rustix::process::Signal;
 use serde_json::json;
@@ -301,9 +301,9 @@ async fn exit_codes_tell_configuration_from_service() {
     assert_eq!(second.status.code(), Some(1));
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(said.is_empty() || said.contains("in use"), "{said}");
-    let program = env!("CARGO_BIN_EXE_hands-tunnel");
+    let client = program(env!("CARGO_BIN_EXE_hands-tunnel"));
     let run = async |args: &[&str]| {
-        let mut command = tokio::process::Command::new(program);
+        let mut command = tokio::process::Command::new(&client);
         let output = command.args(args).env_clear().output().await.unwrap();
         let text = [output.stdout, output.stderr].concat();
         (

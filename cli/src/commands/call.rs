@@ -2,6 +2,7 @@
 
 use crate::args::CallArgs;
 use crate::exit::{Exit, Failure};
+use crate::session::Server;
 use crate::{Context, session};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
@@ -12,7 +13,8 @@ pub(crate) fn run(context: &Context, args: CallArgs) -> Result<Exit, Failure> {
     let arguments = arguments(&args.arguments)?;
     let params = CallToolRequestParams::new(args.tool).with_arguments(arguments);
     let wait = Duration::from_secs(args.wait);
-    let result = session::call(context, params, wait, args.verbose)?;
+    let server = Server::wanted(args.standalone);
+    let result = session::call(context, server, params, wait, args.verbose)?;
     if context.out.json {
         context.out.object(&result)?;
     } else {

@@ -1,10 +1,11 @@
 //! `handsctl tools`: what the server offers.
 
 use crate::exit::{Exit, Failure};
+use crate::session::Server;
 use crate::{Context, output, session};
 
-pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
-    let tools = session::tools(context)?;
+pub(crate) fn run(context: &Context, standalone: bool) -> Result<Exit, Failure> {
+    let tools = session::tools(context, Server::wanted(standalone))?;
     if context.out.json {
         context.out.object(&tools)?;
         return Ok(Exit::Ok);

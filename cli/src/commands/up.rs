@@ -46,7 +46,13 @@ pub(crate) async fn start(context: &Context, program: &Path) -> Result<Exit, Fai
         .map_err(|cause| {
             Failure::new(format!("starting {}", program.display()), cause.to_string())
         })?;
-    let client = answered(context, &mut child, &said).await?;
+    let client = match answered(context, &mut child, &said).await {
+        Ok(client) => client,
+        Err(failure) => {
+            end(&mut child).await;
+            return Err(failure);
+        }
+    };
     let (found, _) = daemon::wait_for(&client, limits::DAEMON_READY, |found| {
         found.readiness.ready || verdict(found) == Exit::Degraded && is_settled(found)
     })
@@ -93,6 +99,23 @@ async fn answered(
             return Err(Failure::new("starting the daemon", why).hint("see `handsctl logs daemon`"));
         }
         tokio::time::sleep(limits::LOOK).await;
+    }
+}
+
+/// A start that failed leaves nothing behind.
+async fn end(child: &mut Child) {
+    let running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
+    if running(child) {
+        let pid = rustix::process::Pid::from_child(child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+    let deadline = Instant::now() + limits::DAEMON_DOWN;
+    while running(child) && Instant::now() < deadline {
+        tokio::time::sleep(limits::LOOK).await;
+    }
+    if running(child) {
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// What becomes of something that the client sent.
 #[derive(Debug, PartialEq)]
-pub(super) enum Relayed {
+pub enum Relayed {
     /// It goes to the server.
     Forward(Vec<u8>),
     /// It is answered here.
@@ -18,10 +18,11 @@ pub(super) enum Relayed {
 }
 
 /// The id of the handshake's replay: the client must not see its answer.
-const REPLAY_ID: &str = "hands-relay-initialize";
+pub const REPLAY_ID: &str = "hands-relay-initialize";
 
+/// What one relay knows of its client's conversation with the server.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub struct State {
     /// The client's last `initialize`, to be replayed.
     initialize: Option<Map<String, Value>>,
     initialized: bool,
@@ -32,7 +33,7 @@ pub(super) struct State {
 
 impl State {
     /// Judges what the client sent.
-    pub(super) fn take(&mut self, piece: Piece) -> Relayed {
+    pub fn take(&mut self, piece: Piece) -> Relayed {
         let line = match piece {
             Piece::Line(line) => line,
             Piece::Oversized { prefix, length } => {
@@ -54,7 +55,7 @@ impl State {
     }
 
     /// Notes that the server has this line now.
-    pub(super) fn sent(&mut self, line: &[u8]) {
+    pub fn sent(&mut self, line: &[u8]) {
         match parse(line) {
             Some(Inbound::Request { id, message }) => self.request_sent(id, message),
             Some(Inbound::Notification(message)) => {
@@ -81,22 +82,22 @@ impl State {
     }
 
     /// Keeps a line until there is a server again.
-    pub(super) fn wait(&mut self, line: Vec<u8>) {
+    pub fn wait(&mut self, line: Vec<u8>) {
         self.waiting.push_back((Instant::now(), line));
     }
 
     /// How many lines wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// Since when the oldest line waits.
-    pub(super) fn oldest_waiting(&self) -> Option<Instant> {
+    pub fn oldest_waiting(&self) -> Option<Instant> {
         self.waiting.front().map(|(at, _)| *at)
     }
 
     /// Notes the server's line; gives it back if it is for the client.
-    pub(super) fn answered(&mut self, line: Vec<u8>) -> Option<Vec<u8>> {
+    pub fn answered(&mut self, line: Vec<u8>) -> Option<Vec<u8>> {
         if line.first() == Some(&b'[') {
             let answers: Vec<Value> = serde_json::from_slice(&line).unwrap_or_default();
             for id in answers.iter().filter_map(|answer| answer.get("id")) {
@@ -114,7 +115,7 @@ impl State {
     }
 
     /// The server died: what it had is answered, once.
-    pub(super) fn server_is_gone(&mut self) -> Vec<Vec<u8>> {
+    pub fn server_is_gone(&mut self) -> Vec<Vec<u8>> {
         let lost = std::mem::take(&mut self.at_work);
         let error = |id| {
             failure(
@@ -127,7 +128,7 @@ impl State {
     }
 
     /// Answers what has waited too long.
-    pub(super) fn expire(&mut self, patience: Duration) -> Vec<Vec<u8>> {
+    pub fn expire(&mut self, patience: Duration) -> Vec<Vec<u8>> {
         let mut answers = Vec::new();
         while self
             .oldest_waiting()
@@ -152,7 +153,7 @@ impl State {
     }
 
     /// What a new server is told first: the handshake, and what waited.
-    pub(super) fn replay(&mut self) -> Vec<Vec<u8>> {
+    pub fn replay(&mut self) -> Vec<Vec<u8>> {
         let mut lines = Vec::new();
         let waits_already = self.waiting.iter().any(|(_, line)| initializes(line));
         if let Some(mut message) = self.initialize.clone()

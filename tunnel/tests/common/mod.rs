@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use hands_testkit::{ControlPlane, Planner, Script, echo_program};
+use hands_testkit::{ControlPlane, Planner, Script, echo_program, program};
 use hands_tunnel::ask::{self, Place};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ impl Rig {
         let mut server = vec![echo_program().display().to_string()];
         server.extend(self.setup.echo.iter().cloned());
         let server = shlex::try_join(server.iter().map(String::as_str)).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hands-tunnel"));
+        let mut command = Command::new(program(env!("CARGO_BIN_EXE_hands-tunnel")));
         command
             .arg("run")
             .args(["--control-plane.base-url", &self.plane.base_url()])
