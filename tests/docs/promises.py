@@ -80,9 +80,8 @@ def limits_page() -> str:
         if page.count(mark) != 1:
             sys.exit(f"docs/limits.md: the line `{mark.strip()}` is to stand there once")
         before, after = page.split(mark)
-        # The old table goes to the next blank line.
-        _, _, rest = after.partition("\n\n")
-        page = before + mark + limits_table(crate) + "\n" + rest
+        old = re.match(r"(\|.*\n)*", after)
+        page = before + mark + limits_table(crate) + after[old.end() :]
     return page
 
 
@@ -148,12 +147,11 @@ def shown(about: str, name: str, kind: str, amount: object) -> tuple[str, str]:
     if about.startswith("Seconds") or name.endswith("_S"):
         return about, f"{amount:,} s"
     if re.search(r"\bbytes\b", about, re.IGNORECASE) or name.endswith("_BYTES"):
-        about = about.replace(", in bytes", "")
+        about = about.replace(", in bytes a second", ", a second").replace(", in bytes", "")
         for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
             if amount >= size and amount % size == 0:
                 return about, f"{amount // size:,} {unit}"
-        if "a second" not in about:
-            return about, f"{amount:,.0f} bytes"
+        return about, f"{amount:,.0f} bytes"
     return about, f"{amount:,.0f}"
 
 
