@@ -7,9 +7,12 @@
 //! replacement, working copies); [`confinement`] the way from the policy to a confined child.
 //!
 //! **What it is not.** No model, no retrieval, no agent loop, no second opinion (H1): the planner
-//! is the client. It listens on no port. It knows nothing of tunnels or daemons.
+//! is the client. It listens on no port. It knows nothing of tunnels; of the daemon, only where its
+//! socket lies.
 //!
-//! **Theory of operation.** One process serves one client over standard input and output. Requests
+//! **Theory of operation.** A connection is a session: standard input and output of a process that
+//! serves one client ([`stdio`]), or a connection to the home's socket ([`door`]), where a [`relay`]
+//! speaks for a client. What sessions share is in the [`hub`]; [`desk`] answers daemon and `handsctl`. Requests
 //! run concurrently, up to a limit, on tokio; whatever blocks (files, hashing, the trail) runs on
 //! its blocking threads. Commands run in a `hands-runner` of their own, which holds the child; the
 //! server only reads the runner's report. Every answer has the same shape, see [`outcome`]. What
