@@ -3,50 +3,21 @@
 
 mod common;
 
+use common::tunneled::{self, TunnelClient, key, reads_a_file, relay_of};
 use common::{Daemon, Place, alive, send};
 use hands_control::types::daemon::{ChildState, Done};
 use hands_testkit::{ControlPlane, Endpoint, Fault, Planner, Script, Span};
 use rustix::process::Signal;
 use serde_json::json;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// The key of this home, written as `handsctl tunnel setup` does.
-fn key(place: &Place, text: &str) -> PathBuf {
-    place.home().prepare().unwrap();
-    let path = place.home().tunnel_key_file();
-    std::fs::write(&path, text).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    path
-}
-
 fn configure(command: &mut Command, plane: &ControlPlane) {
-    // Both clients; the official one only where a test run names it.
-    if let Some(official) = std::env::var_os("HANDS_TUNNEL_CLIENT") {
-        command.env("HANDS_TUNNEL_CLIENT", official);
-    }
-    command
-        .env("HANDS_TUNNEL_ID", plane.tunnel_id())
-        .env("HANDS_TUNNEL_BASE_URL", plane.base_url())
-        .env("HANDS_TUNNEL_POLL_TIMEOUT_S", "2");
+    tunneled::configure(command, plane, &TunnelClient::of_this_run());
 }
 
 async fn start(place: &Place, plane: &ControlPlane) -> Daemon {
-    key(place, plane.api_key());
-    place.start_with(|command| configure(command, plane)).await
-}
-
-async fn reads_a_file(place: &Place, plane: &ControlPlane) {
-    let path = place.workspace().join("hello.txt");
-    std::fs::write(&path, "hello through the tunnel\n").unwrap();
-    let planner = Planner::new(plane);
-    let text = planner
-        .call("read_file", json!({"path": path}))
-        .text()
-        .await;
-    assert!(text.contains("hello through the tunnel"), "{text}");
+    tunneled::start(place, plane, &TunnelClient::of_this_run()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -222,20 +193,6 @@ async fn a_tunnel_without_its_key_is_told_and_starts_once_it_is_set_up() {
     daemon.stop().await;
 }
 
-/// The relay that this tunnel client started.
-fn relay_of(tunnel: u32) -> u32 {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut relays = pids.filter(|pid| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let parent = stat
-            .rsplit_once(") ")
-            .and_then(|(_, tail)| tail.split(' ').nth(1)?.parse().ok());
-        parent == Some(tunnel)
-    });
-    relays.next().unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_relay_comes_back_with_either_client() {
     // The built-in client starts another one; the official one ends with exit 0, and is started again.
@@ -243,7 +200,7 @@ async fn a_killed_relay_comes_back_with_either_client() {
     let place = Place::new();
     let daemon = start(&place, &plane).await;
     let status = daemon.ready().await;
-    let relay = relay_of(status.tunnel.child.pid.unwrap());
+    let relay = relay_of(status.tunnel.child.pid.unwrap()).unwrap();
     send(relay, Signal::KILL);
     common::gone(relay).await;
     daemon.ready().await;
@@ -271,7 +228,7 @@ async fn a_killed_daemons_tunnel_and_relay_are_gone_after_the_next_start() {
     let place = Place::new();
     let first = start(&place, &plane).await;
     let tunnel = first.ready().await.tunnel.child.pid.unwrap();
-    let relay = relay_of(tunnel);
+    let relay = relay_of(tunnel).unwrap();
     first.kill();
     let second = start(&place, &plane).await;
     second.ready().await;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming};
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderMap, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -69,6 +69,22 @@ pub(crate) async fn serve(listener: TcpListener, inner: Arc<Inner>) {
     }
 }
 
+impl Exchange {
+    fn answered(&mut self, response: &Response<AnyBody>, body: String) {
+        self.status = Some(response.status().as_u16());
+        self.answer_headers = plain(response.headers());
+        self.answer = body.into_bytes();
+    }
+}
+
+fn plain(headers: &HeaderMap) -> Vec<(String, String)> {
+    let plain = headers.iter().map(|(name, value)| {
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        (name.as_str().to_owned(), value)
+    });
+    plain.collect()
+}
+
 /// A request read whole, with what was decided about it so far.
 struct Seen {
     exchange: Exchange,
@@ -80,10 +96,6 @@ async fn handle(request: Request<Incoming>, inner: Arc<Inner>) -> Answer {
     let path = parts.uri.path().to_owned();
     let endpoint = route(&parts.method, &path, &inner.script.tunnel_id);
     let body = read_body(body, inner.script.max_body).await;
-    let headers = parts.headers.iter().map(|(name, value)| {
-        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-        (name.as_str().to_owned(), value)
-    });
     let mut seen = Seen {
         exchange: Exchange {
             at: Instant::now(),
@@ -91,9 +103,10 @@ async fn handle(request: Request<Incoming>, inner: Arc<Inner>) -> Answer {
             method: parts.method.to_string(),
             path,
             query: parts.uri.query().unwrap_or_default().to_owned(),
-            headers: headers.collect(),
+            headers: plain(&parts.headers),
             body: body.clone().unwrap_or_default(),
             status: None,
+            answer_headers: Vec::new(),
             answer: Vec::new(),
             off_contract: false,
         },
@@ -175,16 +188,13 @@ async fn early(inner: &Arc<Inner>, seen: &mut Seen, endpoint: Endpoint) -> Optio
         return Some(Err(Hangup));
     };
     let body = api_error(status);
-    seen.exchange.answer = body
-        .as_ref()
-        .map(Value::to_string)
-        .unwrap_or_default()
-        .into();
-    inner.record(seen.exchange.clone());
+    let text = body.as_ref().map(Value::to_string).unwrap_or_default();
     let mut response = whole(status, body);
     if let Some(after) = retry_after.and_then(|text| HeaderValue::from_str(&text).ok()) {
         response.headers_mut().insert("retry-after", after);
     }
+    seen.exchange.answered(&response, text);
+    inner.record(seen.exchange.clone());
     Some(Ok(response))
 }
 
@@ -260,34 +270,21 @@ async fn respond(inner: &Arc<Inner>, seen: Seen) -> Answer {
 /// Records the exchange and sends the answer, through the fault where there is one.
 async fn finish(inner: &Arc<Inner>, mut seen: Seen, status: u16, body: Option<Value>) -> Answer {
     let text = body.as_ref().map(Value::to_string).unwrap_or_default();
-    seen.exchange.status = Some(status);
-    seen.exchange.answer = text.clone().into_bytes();
     let fault = seen.fault.take();
-    match fault {
+    let response = match fault {
         Some(Fault::AcceptThenDrop) => {
-            seen.exchange.status = None;
             inner.record(seen.exchange);
-            Err(Hangup)
+            return Err(Hangup);
         }
-        Some(Fault::TruncatedJson) => {
-            seen.exchange.off_contract = true;
-            inner.record(seen.exchange);
-            Ok(full(status, text[..text.len() / 2].to_owned()))
-        }
-        Some(Fault::DropInBody) => {
-            seen.exchange.off_contract = true;
-            inner.record(seen.exchange);
-            Ok(in_pieces(status, text, Duration::ZERO, true))
-        }
-        Some(Fault::SlowBody(pause)) => {
-            inner.record(seen.exchange);
-            Ok(in_pieces(status, text, pause, false))
-        }
-        _ => {
-            inner.record(seen.exchange);
-            Ok(full(status, text))
-        }
-    }
+        Some(Fault::TruncatedJson) => full(status, text[..text.len() / 2].to_owned()),
+        Some(Fault::DropInBody) => in_pieces(status, text.clone(), Duration::ZERO, true),
+        Some(Fault::SlowBody(pause)) => in_pieces(status, text.clone(), pause, false),
+        _ => full(status, text.clone()),
+    };
+    seen.exchange.off_contract |= matches!(fault, Some(Fault::TruncatedJson | Fault::DropInBody));
+    seen.exchange.answered(&response, text);
+    inner.record(seen.exchange);
+    Ok(response)
 }
 
 fn whole(status: u16, body: Option<Value>) -> Response<AnyBody> {
@@ -345,6 +342,7 @@ fn api_error(status: u16) -> Option<Value> {
         404 => (json!("pending_request_not_found"), "invalid_request_error"),
         413 => (json!("request_body_too_large"), "invalid_request_error"),
         429 => (json!("rate_limit_exceeded"), "rate_limit_error"),
+        503 => (json!("tunnel_transport_unavailable"), "server_error"),
         500.. => (Value::Null, "server_error"),
         _ => (Value::Null, "invalid_request_error"),
     };

@@ -193,7 +193,8 @@ impl Inner {
     }
 }
 
-/// A control plane on loopback. It stops when dropped.
+/// A control plane on loopback. It stops when dropped, and then checks that everything that went
+/// over the wire was on the contract: a test that does not ask for it cannot forget it.
 #[derive(Debug)]
 pub struct ControlPlane {
     pub(crate) inner: Arc<Inner>,
@@ -370,12 +371,15 @@ impl ControlPlane {
     /// Checks every exchange so far against the contract; panics with what breaks it.
     /// Where the contract is not at hand it says so and checks nothing.
     pub fn check_contract(&self) {
+        let exchanges = self.exchanges();
+        if exchanges.is_empty() {
+            return;
+        }
         let Some(contract) = Contract::load() else {
             eprintln!("the tunnel's OpenAPI contract is not at hand: exchanges not checked");
             return;
         };
-        let faults: Vec<String> = self
-            .exchanges()
+        let faults: Vec<String> = exchanges
             .iter()
             .flat_map(|exchange| contract.check(exchange))
             .collect();
@@ -390,5 +394,9 @@ impl ControlPlane {
 impl Drop for ControlPlane {
     fn drop(&mut self) {
         self.server.abort();
+        // Within another panic this one would end the whole test program.
+        if !std::thread::panicking() {
+            self.check_contract();
+        }
     }
 }

@@ -25,6 +25,8 @@ pub struct Exchange {
     pub body: Vec<u8>,
     /// The answer's status; none where no answer was given.
     pub status: Option<u16>,
+    /// The answer's headers, names in lower case.
+    pub answer_headers: Vec<(String, String)>,
     /// The answer's body; empty where there was none.
     pub answer: Vec<u8>,
     /// Whether the answer breaks the contract on purpose.
@@ -34,16 +36,23 @@ pub struct Exchange {
 impl Exchange {
     /// The first value of a request header; `name` in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        first(&self.headers, name)
+    }
+
+    /// The first value of a header of the answer; `name` in lower case.
+    pub fn answer_header(&self, name: &str) -> Option<&str> {
+        first(&self.answer_headers, name)
     }
 
     /// The request's body as JSON.
     pub fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
     }
+}
+
+fn first<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let found = headers.iter().find(|(key, _)| key == name);
+    found.map(|(_, value)| value.as_str())
 }
 
 /// One POST to the response endpoint, as the service saw it.

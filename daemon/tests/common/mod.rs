@@ -2,6 +2,8 @@
 #![allow(dead_code)] // Each test program uses its part of this folder.
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers of tests are not marked as tests.
 
+pub(crate) mod tunneled;
+
 use hands_control::Client;
 use hands_control::types::daemon::Status;
 use rustix::process::{Pid, Signal, kill_process};
@@ -118,6 +120,31 @@ impl Place {
                 )
             })
             .collect()
+    }
+
+    /// The home's trail.
+    pub(crate) fn folders(&self) -> hands_activity::Folders {
+        let home = self.home();
+        hands_activity::Folders {
+            logs: home.logs_dir(),
+            trail: home.trail_dir(),
+            recovery: home.recovery_dir(),
+        }
+    }
+
+    /// All records of the trail in their order; it must be whole.
+    pub(crate) fn trail(&self) -> Vec<hands_activity::Stored> {
+        let report = hands_activity::verify(&self.folders()).unwrap();
+        assert_eq!(report.first_bad, None, "{:?}", report.notes);
+        let all = hands_activity::Filter::default();
+        let items = hands_activity::read_last(&self.folders(), usize::MAX, &all).unwrap();
+        let records = items.into_iter().filter_map(|item| match item {
+            hands_activity::Item::Record(record) => Some(*record),
+            hands_activity::Item::Note(_) => None,
+        });
+        let records: Vec<_> = records.collect();
+        assert_eq!(records.len() as u64, report.records);
+        records
     }
 
     /// The diagnostics log.
