@@ -74,6 +74,16 @@ enum Left {
     Forever,
 }
 
+impl Left {
+    fn is_any(&self) -> bool {
+        match self {
+            Self::Count(count) => *count > 0,
+            Self::Until(end) => Instant::now() < *end,
+            Self::Forever => true,
+        }
+    }
+}
+
 /// Faults waiting, in order, for each endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
@@ -97,14 +107,16 @@ impl Faults {
         self.waiting.clear();
     }
 
+    /// How many still wait for requests.
+    pub(crate) fn left(&self) -> usize {
+        let lists = self.waiting.values().flatten();
+        lists.filter(|(_, left)| left.is_any()).count()
+    }
+
     /// The fault for a request that arrives now.
     pub(crate) fn take(&mut self, endpoint: Endpoint) -> Option<Fault> {
         let list = self.waiting.get_mut(&endpoint)?;
-        list.retain(|(_, left)| match left {
-            Left::Count(count) => *count > 0,
-            Left::Until(end) => Instant::now() < *end,
-            Left::Forever => true,
-        });
+        list.retain(|(_, left)| left.is_any());
         let (fault, left) = list.first_mut()?;
         if let Left::Count(count) = left {
             *count -= 1;
@@ -128,5 +140,8 @@ mod tests {
         assert!(matches!(seen[2], Some(Fault::Drop)));
         assert!(seen[3].is_none());
         assert!(faults.take(Endpoint::Response).is_none());
+        assert_eq!(faults.left(), 0);
+        faults.inject(Endpoint::Response, Fault::Drop, Span::UntilHealed);
+        assert_eq!(faults.left(), 1);
     }
 }

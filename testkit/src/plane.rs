@@ -63,6 +63,7 @@ pub(crate) struct State {
     pub(crate) faults: Faults,
     exchanges: Vec<Exchange>,
     polls: u64,
+    good_polls: u64,
     waiting: u64,
     next: u64,
 }
@@ -177,6 +178,8 @@ impl Inner {
         let mut state = self.state();
         if exchange.endpoint == Some(Endpoint::Poll) {
             state.polls += 1;
+            let good = matches!(exchange.status, Some(200 | 204)) && !exchange.off_contract;
+            state.good_polls += u64::from(good);
         }
         if self.script.record {
             state.exchanges.push(exchange);
@@ -340,9 +343,19 @@ impl ControlPlane {
         self.inner.state().faults.heal();
     }
 
+    /// Faults that still wait for the requests they are to meet.
+    pub fn faults_left(&self) -> usize {
+        self.inner.state().faults.left()
+    }
+
     /// How many polls have been answered.
     pub fn polls(&self) -> u64 {
         self.inner.state().polls
+    }
+
+    /// How many polls have been answered as they should be, with commands or without.
+    pub fn good_polls(&self) -> u64 {
+        self.inner.state().good_polls
     }
 
     /// How many polls are waiting right now.

@@ -117,6 +117,13 @@ impl Poster {
                 tracing::warn!(request_id, error = %trouble, "posting an answer failed");
                 None
             }
+            // The operator or the service mends these, and the answer is as good then: it waits for
+            // the next good poll.
+            401 | 403 | 500.. => {
+                tracing::warn!(request_id, error = %trouble, "posting an answer failed");
+                self.metrics.posts.add("failed");
+                Some(Delivery::Failed)
+            }
             refused => {
                 self.metrics.posts.add("refused");
                 tracing::error!(request_id, error = %trouble, "an answer was refused");

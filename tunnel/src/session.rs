@@ -44,6 +44,7 @@ struct Shared {
     serials: AtomicU64,
     last_used: Mutex<Instant>,
     last_end: Mutex<Option<String>>,
+    next_start: Mutex<Option<Instant>>,
     answers: AtomicBool,
     stop: CancellationToken,
 }
@@ -64,6 +65,8 @@ pub struct ChildState {
     pub answers: bool,
     /// How the last one ended; none where none did.
     pub last_end: Option<String>,
+    /// How long until the next one is started, in ms; none unless it is waited for.
+    pub restart_in_ms: Option<u64>,
 }
 
 impl Session {
@@ -79,6 +82,7 @@ impl Session {
             serials: AtomicU64::new(0),
             last_used: Mutex::new(Instant::now()),
             last_end: Mutex::default(),
+            next_start: Mutex::default(),
             answers: AtomicBool::new(false),
             stop: CancellationToken::new(),
         });
@@ -157,6 +161,7 @@ impl Session {
             pid: link.as_ref().map(|link| link.pid),
             answers: link.is_some() && self.shared.answers.load(Ordering::Relaxed),
             last_end: lock(&self.shared.last_end).clone(),
+            restart_in_ms: lock(&self.shared.next_start).map(until_ms),
         }
     }
 
@@ -289,11 +294,17 @@ async fn keep(shared: Arc<Shared>) {
             delay_ms,
             "the MCP server is restarted"
         );
+        *lock(&shared.next_start) = Some(Instant::now() + delay);
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
             () = shared.stop.cancelled() => break,
         }
+        *lock(&shared.next_start) = None;
     }
+}
+
+fn until_ms(at: Instant) -> u64 {
+    at.saturating_duration_since(Instant::now()).as_millis() as u64
 }
 
 /// One life of a child: the handshake, then service until it ends; how it ended.

@@ -1,0 +1,182 @@
+//! Watching the readiness from outside: each time without it, and the delays that were in force meanwhile.
+
+use hands_control::Client;
+use hands_control::types::daemon::{Readiness, Status};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// A time without readiness.
+#[derive(Debug, Clone)]
+pub(crate) struct Gap {
+    pub(crate) from: Instant,
+    pub(crate) to: Instant,
+    /// The end of the last delay in force, or the beginning where there was none.
+    pub(crate) delayed_until: Instant,
+    /// Why it was not ready, every reason once.
+    pub(crate) reasons: Vec<String>,
+}
+
+impl Gap {
+    /// Time to be ready again, counted from the end of the last delay.
+    pub(crate) fn recovery(&self) -> Duration {
+        self.to.saturating_duration_since(self.delayed_until)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    open: Option<Gap>,
+    gaps: Vec<Gap>,
+    /// A delay that the test itself brought about.
+    delayed_until: Option<Instant>,
+    looks: u64,
+    poll_trouble: Option<(u64, u64)>,
+}
+
+/// The watch over one home's daemons, one after the other.
+pub(crate) struct Watch {
+    run: PathBuf,
+    seen: Mutex<Seen>,
+}
+
+impl Watch {
+    pub(crate) fn new(run: PathBuf) -> Arc<Watch> {
+        let seen = Mutex::default();
+        Arc::new(Watch { run, seen })
+    }
+
+    pub(crate) fn start(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
+        let watch = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                watch.look().await;
+                tokio::time::sleep(PAUSE).await;
+            }
+        })
+    }
+
+    /// A delay that others keep: the service's fault, a service manager's pause.
+    pub(crate) fn delay_until(&self, at: Instant) {
+        let mut seen = self.seen.lock().unwrap();
+        seen.delayed_until = seen.delayed_until.max(Some(at));
+        if let Some(gap) = &mut seen.open {
+            gap.delayed_until = gap.delayed_until.max(at);
+        }
+    }
+
+    /// Looks made so far that came to their end.
+    pub(crate) fn looks(&self) -> u64 {
+        self.seen.lock().unwrap().looks
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        let seen = self.seen.lock().unwrap();
+        seen.looks > 0 && seen.open.is_none()
+    }
+
+    /// What is wrong now.
+    pub(crate) fn open(&self) -> Option<Gap> {
+        self.seen.lock().unwrap().open.clone()
+    }
+
+    pub(crate) fn gaps(&self) -> Vec<Gap> {
+        self.seen.lock().unwrap().gaps.clone()
+    }
+
+    async fn look(&self) {
+        let looked_at = Instant::now();
+        let socket = hands_control::daemon_socket(&self.run);
+        let readiness: Option<Readiness> = ask(&socket, "/v1/readiness").await;
+        if readiness.is_some_and(|readiness| readiness.ready) {
+            self.was_ready();
+            return;
+        }
+        let status: Option<Status> = ask(&socket, "/v1/status").await;
+        let page = self.tunnel_page().await;
+        let mut seen = self.seen.lock().unwrap();
+        let mut ends: Vec<Instant> = Vec::new();
+        if let Some(status) = &status {
+            let starts = [&status.server.next_start, &status.tunnel.child.next_start];
+            ends.extend(starts.into_iter().flatten().filter_map(|at| instant(at)));
+        }
+        if let Some(ms) = page["server"]["restart_in_ms"].as_u64() {
+            ends.push(Instant::now() + Duration::from_millis(ms));
+        }
+        ends.extend(seen.next_poll(&page));
+        let delayed = seen.delayed_until;
+        let gap = seen.open.get_or_insert_with(|| Gap {
+            from: looked_at,
+            to: looked_at,
+            delayed_until: delayed.unwrap_or(looked_at).max(looked_at),
+            reasons: Vec::new(),
+        });
+        for end in ends {
+            gap.delayed_until = gap.delayed_until.max(end);
+        }
+        let reasons = match &status {
+            Some(status) => status
+                .readiness
+                .reasons
+                .iter()
+                .map(|r| r.code.clone())
+                .collect(),
+            None => vec!["no daemon".to_owned()],
+        };
+        for reason in reasons {
+            if !gap.reasons.contains(&reason) {
+                gap.reasons.push(reason);
+            }
+        }
+        seen.looks += 1;
+    }
+
+    fn was_ready(&self) {
+        let mut seen = self.seen.lock().unwrap();
+        seen.looks += 1;
+        if let Some(mut gap) = seen.open.take() {
+            gap.to = Instant::now();
+            seen.gaps.push(gap);
+        }
+    }
+
+    async fn tunnel_page(&self) -> Value {
+        let page = ask(&self.run.join("tunnel.sock"), "/api/status").await;
+        page.unwrap_or(Value::Null)
+    }
+}
+
+impl Seen {
+    /// When the tunnel polls next, seen for the first time: the page tells the delay, not what is left of it.
+    fn next_poll(&mut self, page: &Value) -> Option<Instant> {
+        let delay = page["poll"]["trouble"]["retry_in_ms"].as_u64()?;
+        let failures = page["poll"]["failures_in_a_row"].as_u64()?;
+        let trouble = Some((failures, page["client"]["pid"].as_u64()?));
+        let is_new = trouble != self.poll_trouble;
+        self.poll_trouble = trouble;
+        is_new.then(|| Instant::now() + Duration::from_millis(delay))
+    }
+}
+
+async fn ask<T: serde::de::DeserializeOwned>(socket: &std::path::Path, path: &str) -> Option<T> {
+    let client = Client::connect(socket).await.ok()?;
+    let client = client.with_timeout(Duration::from_secs(2));
+    client.get(path).await.ok()
+}
+
+/// A time of the wall clock on the clock that only goes forward.
+fn instant(rfc3339: &str) -> Option<Instant> {
+    let at = OffsetDateTime::parse(rfc3339, &Rfc3339).ok()?;
+    let left = at - OffsetDateTime::now_utc();
+    let now = Instant::now();
+    match left.is_negative() {
+        true => now.checked_sub(left.unsigned_abs()),
+        false => Some(now + left.unsigned_abs()),
+    }
+}
