@@ -219,9 +219,12 @@ impl Dispatcher {
         match answer.made_up {
             Some(source) => {
                 self.metrics.failures.add(source.name());
-                self.metrics.failures_in_a_row.add();
+                if source.is_servers_silence() {
+                    self.metrics.call_failed(answer.lost_with);
+                }
             }
-            None => self.metrics.failures_in_a_row.set(0),
+            None if answer.kind == AnswerKind::JsonrpcResponse => self.metrics.call_answered(),
+            None => {}
         }
         let address = &command.address;
         match self.poster.deliver(address, &answer).await {

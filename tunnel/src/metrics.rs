@@ -91,8 +91,10 @@ pub struct Metrics {
     pub posts: Labelled,
     /// Answers made up by this client, by source.
     pub failures: Labelled,
-    /// Such answers since the server's last own one.
+    /// Failures of calls since the server's last own answer.
     pub failures_in_a_row: Count,
+    /// The child that took the last failed call with it.
+    lost_with: Mutex<Option<u32>>,
     /// Commands whose deadline passed.
     pub deadlines: Count,
     /// Answers of a child that nobody waited for.
@@ -115,6 +117,7 @@ impl Default for Metrics {
             posts: Labelled::default(),
             failures: Labelled::default(),
             failures_in_a_row: Count::default(),
+            lost_with: Mutex::default(),
             deadlines: Count::default(),
             late_answers: Count::default(),
             lines_skipped: Count::default(),
@@ -128,6 +131,21 @@ impl Metrics {
     pub fn good_poll(&self) {
         *self.last_poll() = Some(Instant::now());
         self.poll_failures.set(0);
+    }
+
+    /// Notes a call that the server gave no answer to. Those that one child took with it are one
+    /// failure: a death says nothing of the next child.
+    pub fn call_failed(&self, lost_with: Option<u32>) {
+        let last = std::mem::replace(&mut *lock(&self.lost_with), lost_with);
+        if lost_with.is_none() || lost_with != last {
+            self.failures_in_a_row.add();
+        }
+    }
+
+    /// Notes an answer of the server.
+    pub fn call_answered(&self) {
+        *lock(&self.lost_with) = None;
+        self.failures_in_a_row.set(0);
     }
 
     /// How long ago the last good poll was; none where there was none.

@@ -126,7 +126,10 @@ impl Session {
                 Answer::response(raw(&answer))
             }
             Ok(Outcome::TooLong(size)) => too_large(id, size, Some(shared.spec.max_line)),
-            Err(_) => shared.child_gone().answer(id),
+            Err(_) => Answer {
+                lost_with: Some(link.pid),
+                ..shared.child_gone().answer(id)
+            },
         }
     }
 

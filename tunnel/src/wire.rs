@@ -184,6 +184,8 @@ pub struct Answer {
     pub message: Option<Raw>,
     /// Whether the client made it up because the server gave none.
     pub made_up: Option<Source>,
+    /// The process id of the child that ended before it answered.
+    pub lost_with: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -205,6 +207,7 @@ impl Answer {
             code,
             message,
             made_up: None,
+            lost_with: None,
         }
     }
 
@@ -269,6 +272,11 @@ pub enum Source {
 }
 
 impl Source {
+    /// Whether it says that the server gave no answer to a request that it should have answered.
+    pub fn is_servers_silence(self) -> bool {
+        matches!(self, Self::Connect | Self::TransportClosed | Self::Timeout)
+    }
+
     /// The name on the wire.
     pub fn name(self) -> &'static str {
         match self {

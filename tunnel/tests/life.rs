@@ -6,11 +6,66 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use common::{Rig, SOON, Setup, alive, gone, kill};
-use hands_testkit::{Endpoint, Fault, Span, echo_program, program};
+use hands_testkit::{Command, Endpoint, Fault, Span, echo_program, program};
 use hands_tunnel::ask::{self, Place};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[tokio::test]
+async fn calls_lost_with_one_server_say_nothing_of_the_next() {
+    let rig = Rig::start().await;
+    rig.ready().await;
+    let planner = rig.planner();
+    let pid = planner.call("pid", json!({})).text().await;
+    let waiting: Vec<_> = (0..5).map(|_| planner.call("silent", json!({}))).collect();
+    rig.status_is("calls in flight", |s| s["commands"]["in_flight"] == 5)
+        .await;
+    kill(&pid);
+    for call in &waiting {
+        call.error().await;
+    }
+    // No further call comes, and yet the client is ready again once the next server is there.
+    rig.status_is("another server", |s| s["server"]["restarts"] == 1)
+        .await;
+    rig.ready().await;
+    rig.check().await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_of_every_call_makes_the_client_not_ready() {
+    let rig = Rig::start().await;
+    rig.ready().await;
+    for _ in 0..3 {
+        rig.planner().call("exit", json!({})).error().await;
+    }
+    rig.status_is("failing calls", |status| {
+        let reasons = status["reasons"].as_array().unwrap();
+        reasons.iter().any(|reason| reason["code"] == "calls_fail")
+    })
+    .await;
+    rig.planner().list_tools().result().await;
+    rig.ready().await;
+    rig.check().await;
+}
+
+#[tokio::test]
+async fn results_that_are_too_large_and_commands_that_are_malformed_are_no_failure_of_the_server() {
+    let rig = Setup::default()
+        .args(&["--post.max-bytes", "20000"])
+        .start()
+        .await;
+    rig.ready().await;
+    for _ in 0..4 {
+        let large = rig.planner().call("big", json!({"bytes": 50_000}));
+        large.error().await;
+        let other = Command::jsonrpc(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+        let id = rig.plane.push(other.channel("elsewhere"));
+        rig.plane.final_answer(&id, SOON).await;
+    }
+    assert_eq!(rig.reasons().await, [""; 0]);
+    rig.check().await;
+}
 
 #[tokio::test]
 async fn a_dead_server_is_replaced_and_given_the_handshake_again() {
@@ -47,6 +102,7 @@ async fn a_dead_server_is_replaced_and_given_the_handshake_again() {
     rig.ready().await;
     let status = rig.status().await;
     assert_eq!(status["server"]["restarts"], 1);
+    assert_eq!(status["server"]["restart_in_ms"], json!(null));
     assert!(
         status["server"]["last_end"]
             .as_str()
