@@ -279,6 +279,8 @@ impl Keeper {
                 }
                 Some(Order::Mend(why)) => {
                     self.show(ChildState::Stopping, Some(why.clone()));
+                    // What does not do its work does not end well either, most often: it gets less time for it.
+                    running.spec.stop_within = running.spec.stop_within.min(limits::STOP_UNWELL);
                     self.end(&mut running, &why).await;
                     return self.failed(why);
                 }

@@ -34,6 +34,8 @@ pub const STABLE_AFTER: Duration = Duration::from_secs(60);
 pub const STOP_SERVER: Duration = Duration::from_secs(10);
 /// Time from SIGTERM to SIGKILL for the tunnel; the official client takes up to 15 s.
 pub const STOP_TUNNEL: Duration = Duration::from_secs(16);
+/// Time from SIGTERM to SIGKILL, at most, for a child that is restarted because it does not do its work.
+pub const STOP_UNWELL: Duration = Duration::from_secs(5);
 /// Time from SIGTERM to SIGKILL for children of a predecessor.
 pub const STOP_ORPHAN: Duration = Duration::from_secs(5);
 /// Pause between two looks at a process that was told to end.

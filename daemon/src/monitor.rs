@@ -113,9 +113,8 @@ impl Monitor {
         let asking = async {
             match life {
                 Some(life) => {
-                    let age = now - life.since;
                     let poll = config.tunnel.poll_timeout;
-                    Some(self.asker.ask(life.pid, age, official, poll).await)
+                    Some(self.asker.ask(life, now, official, poll).await)
                 }
                 None => None,
             }

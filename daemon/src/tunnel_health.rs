@@ -5,6 +5,7 @@
 
 use crate::facts::{Figures, Trouble, TroubleKind, TunnelHealth};
 use crate::limits;
+use crate::mender::Life;
 use hands_control::Client;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -41,22 +42,24 @@ impl Asker {
         Self { socket, seen: None }
     }
 
-    /// What the process `pid`, alive for `age`, says.
+    /// What this process says.
     pub(crate) async fn ask(
         &mut self,
-        pid: u32,
-        age: Duration,
+        life: Life,
+        now: Instant,
         official: bool,
         poll_timeout: Duration,
     ) -> TunnelHealth {
+        let age = now - life.since;
         let asked = if official {
-            self.official(pid, poll_timeout).await
+            self.official(life.pid, poll_timeout).await
         } else {
             self.builtin(age, poll_timeout).await
         };
         asked.unwrap_or_else(|why| TunnelHealth {
             troubles: vec![Trouble {
-                kind: match age < limits::START_PATIENCE {
+                // One that was well is not on its way up, however young it is.
+                kind: match age < limits::START_PATIENCE && !life.was_well {
                     true => TroubleKind::Starting,
                     false => TroubleKind::Silent,
                 },
