@@ -15,20 +15,16 @@
     reason = "a measuring program"
 )]
 
+#[path = "load/mod.rs"]
+mod load;
+
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
-use hands_testkit::{ControlPlane, Planner, Script, echo_program};
-use hands_tunnel::control_plane::{ControlPlane as Client, Endpoint};
+use hands_testkit::{ControlPlane, Planner, echo_program};
 use hands_tunnel::driver::{Choice, ClientSpec};
-use hands_tunnel::jsonrpc::{RawObject, raw};
-use hands_tunnel::secret::{ApiKey, KeyReference};
-use hands_tunnel::wire::{Answer, Work};
-use serde_json::json;
-
-const AT_ONCE: usize = 50;
+use hands_tunnel::secret::KeyReference;
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 #[tokio::main]
 async fn main() {
@@ -36,70 +32,33 @@ async fn main() {
     let kind = args.first().map_or("null", String::as_str);
     let program = args.get(1).cloned().unwrap_or_default();
     let calls = args.get(2).map_or(20_000, |n| n.parse().expect("a number"));
-    let script = Script {
-        record: false,
-        ..Script::default()
-    };
-    let plane = Arc::new(ControlPlane::start(script).await);
+    let plane = load::plane().await;
     let folder = tempfile::tempdir().unwrap();
     let mut client = None;
     if kind == "null" {
-        tokio::spawn(null_client(
-            plane.base_url(),
-            plane.tunnel_id().into(),
-            plane.api_key().into(),
-        ));
+        tokio::spawn(load::null_client(Arc::clone(&plane)));
     } else {
         client = Some(start(kind, &program, &plane, folder.path()));
     }
-    let planner = Planner::new(&plane);
-    planner.initialize_only().answer().await;
+    Planner::new(&plane).initialize_only().answer().await;
 
-    let mut trips: Vec<Duration> = Vec::new();
-    for _ in 0..500 {
-        let began = Instant::now();
-        call(&planner).await;
-        trips.push(began.elapsed());
-    }
-    trips.sort();
+    let text = json!({"text": "thirty-two bytes of plain text.."});
+    let no_error = |answer: &Value| assert!(answer["result"].is_object(), "{answer}");
+    let figures = load::measure(&plane, "echo", &text, calls, no_error).await;
     println!(
         "{kind}: one at a time: p50 {:?}, p99 {:?}",
-        trips[250], trips[495]
+        figures.p50, figures.p99
     );
-
-    let left = Arc::new(AtomicUsize::new(calls));
-    let began = Instant::now();
-    let workers: Vec<_> = (0..AT_ONCE)
-        .map(|_| {
-            let (plane, left) = (Arc::clone(&plane), Arc::clone(&left));
-            tokio::spawn(async move {
-                let planner = Planner::new(&plane);
-                while left
-                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
-                    .is_ok()
-                {
-                    call(&planner).await;
-                }
-            })
-        })
-        .collect();
-    for worker in workers {
-        worker.await.expect("no call fails");
-    }
-    let rate = calls as f64 / began.elapsed().as_secs_f64();
-    println!("{kind}: {AT_ONCE} at a time: {calls} calls, {rate:.0} a second");
+    println!(
+        "{kind}: {} at a time: {calls} calls, {:.0} a second",
+        load::AT_ONCE,
+        figures.rate
+    );
     if let Some(pid) = client.as_ref().and_then(tokio::process::Child::id) {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let memory = status.lines().find(|line| line.starts_with("VmRSS"));
         println!("{kind}: {}", memory.unwrap_or("memory not known here"));
     }
-}
-
-async fn call(planner: &Planner<'_>) {
-    planner
-        .call("echo", json!({"text": "thirty-two bytes of plain text.."}))
-        .answer()
-        .await;
 }
 
 fn start(
@@ -134,34 +93,4 @@ fn start(
     let mut process = tokio::process::Command::from(command.to_std());
     process.stdin(Stdio::null()).kill_on_drop(true);
     process.spawn().expect("the client starts")
-}
-
-/// Answers each command at once.
-async fn null_client(base_url: String, tunnel_id: String, key: String) {
-    let endpoint = Endpoint {
-        base_url,
-        tunnel_id,
-        key: ApiKey::new(&key).unwrap(),
-        proxy: None,
-        ca_bundle: None,
-        organization: None,
-        poll_timeout: Duration::from_secs(30),
-        poll_guardrail: Duration::from_secs(5),
-    };
-    let client = Client::new(&endpoint).unwrap();
-    loop {
-        for command in client.poll(25).await.unwrap().into_iter().flatten() {
-            let client = client.clone();
-            tokio::spawn(async move {
-                let Work::JsonRpc(message) = &command.work else {
-                    return;
-                };
-                let mut answer = RawObject::default();
-                answer.set("id", message.get("id").unwrap().to_owned());
-                answer.set("result", raw(&json!({"content": []})));
-                let body = Answer::response(raw(&answer)).to_body(&command.address);
-                client.post(&command.address, body.into()).await.unwrap();
-            });
-        }
-    }
 }
