@@ -29,6 +29,8 @@ const SECONDS: u64 = 60;
 const RECOVERY: Duration = Duration::from_secs(2);
 /// A call handed out this long before a death may not have arrived, or not been noted.
 const ON_THE_WAY: Duration = Duration::from_millis(1500);
+/// And one handed out so soon after it went to a connection whose end was not seen yet.
+const UNSEEN: Duration = Duration::from_millis(500);
 /// How long a poll may be without an answer: its time-out and what is added to it.
 const POLL_DEADLINE: Duration = Duration::from_secs(7);
 
@@ -45,7 +47,7 @@ enum Part {
 #[derive(Debug, Clone)]
 enum Mishap {
     Kill(Part),
-    /// Seconds for which it is certain to last are added to the delay then in force.
+    /// The control plane's fault.
     Plane(Endpoint, Fault, Span),
 }
 
@@ -144,7 +146,7 @@ impl Chaos {
             Mishap::Kill(part) => self.kill(part).await,
             Mishap::Plane(endpoint, fault, span) => {
                 self.watch
-                    .delay_until(Instant::now() + lasts(endpoint, &fault, span));
+                    .plane_until(Instant::now() + lasts(endpoint, &fault, span));
                 self.plane.inject(endpoint, fault, span);
             }
         }
@@ -188,7 +190,7 @@ impl Chaos {
             young.kill().unwrap();
             young.wait().unwrap();
         }
-        self.watch.delay_until(Instant::now());
+        self.watch.started();
         self.daemon = Some(self.place.start_with(configured).await);
         self.deaths.push(Instant::now());
     }
@@ -223,7 +225,7 @@ impl Chaos {
 
     async fn judge(mut self) {
         let lost = |at: Instant| {
-            let near = |death: &Instant| at <= *death && *death - at <= ON_THE_WAY;
+            let near = |death: &Instant| at + ON_THE_WAY >= *death && at <= *death + UNSEEN;
             self.deaths.iter().any(near)
         };
         let tally = self.load.judge(lost);
@@ -233,7 +235,10 @@ impl Chaos {
         let deaths: u64 = self.killed.iter().sum();
         assert!(tally.expired as u64 <= 6 * deaths, "{tally:?}");
 
+        assert!(tally.hopeless > 0, "{tally:?}");
+
         self.daemon.take().unwrap().stop().await;
+        self.plane.check_contract();
         self.check_recovery();
         self.check_restarts();
         self.check_trail();

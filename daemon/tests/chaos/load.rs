@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The time that the planner gives each call.
+/// The time that the planner gives a call, but for those that cannot make it.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+/// The time that it gives those.
+const HASTE: Duration = Duration::from_millis(200);
 /// Planners at once, each with one call under way.
 const PLANNERS: u64 = 6;
 /// A call that waits for a tunnel is waited for this long, at least.
@@ -18,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// What is asked for, and what a good answer shows.
 #[derive(Debug, Clone)]
 enum Wish {
+    /// A command that outlasts its time: its id comes again while it is at work.
+    Nothing,
     /// This word on standard output.
     Bash(String),
     /// This content.
@@ -32,6 +36,24 @@ pub(crate) struct Made {
     request_id: String,
     id: Value,
     wish: Wish,
+    /// The time that the planner gives it.
+    deadline: Duration,
+}
+
+impl Made {
+    /// Answered for good, past its deadline, or disowned by the service.
+    fn is_over(&self, answers: &Answers) -> bool {
+        let patience = self.deadline + Duration::from_secs(1);
+        let is_late = |at: &Instant| at.elapsed() > patience;
+        answers.last().is_some()
+            || answers.delivered.last().is_some_and(is_late)
+            || is_disowned(answers)
+    }
+
+    /// Whether it takes longer than it may.
+    fn is_hopeless(&self) -> bool {
+        self.deadline < DEADLINE
+    }
 }
 
 /// How the calls ended.
@@ -41,6 +63,8 @@ pub(crate) struct Tally {
     pub(crate) failed: usize,
     /// Past their deadline, with the death of a process or the service's own word to explain it.
     pub(crate) expired: usize,
+    /// Past a deadline that was too short.
+    pub(crate) hopeless: usize,
 }
 
 pub(crate) struct Load {
@@ -80,22 +104,29 @@ impl Load {
             }
             let word = format!("w{planner}-{serial}");
             let (wish, tool, arguments) = self.wish(&word, planner, &mut random);
-            // Ids as clients choose them: numbers from 0 on, the same ones in every planner.
-            let id = json!(serial);
+            // Ids as clients choose them: the same few in every planner, again and again.
+            let id = json!(serial % 3);
             let params = json!({"name": tool, "arguments": arguments});
             let message =
                 json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
-            let timeout = format!("{}s", DEADLINE.as_secs());
-            let request_id = self
-                .plane
-                .push(Command::jsonrpc(message).timeout(timeout.as_str()));
-            self.made.lock().unwrap().push(Made {
-                request_id: request_id.clone(),
+            let deadline = match &wish {
+                Wish::Nothing => HASTE,
+                _ => DEADLINE,
+            };
+            let timeout = format!("{}ms", deadline.as_millis());
+            let command = Command::jsonrpc(message).timeout(timeout.as_str());
+            let made = Made {
+                request_id: self.plane.push(command),
                 id,
                 wish,
-            });
-            let what = format!("the end of {request_id} ({word})");
-            let ended = |plane: &ControlPlane| is_over(&plane.answers(&request_id)).then_some(());
+                deadline,
+            };
+            self.made.lock().unwrap().push(made.clone());
+            let what = format!("the end of {made:?}");
+            let ended = |plane: &ControlPlane| {
+                let answers = plane.answers(&made.request_id);
+                made.is_over(&answers).then_some(())
+            };
             self.plane.wait_for(&what, PATIENCE, ended).await;
             tokio::time::sleep(Duration::from_millis(random.between(5, 60))).await;
         }
@@ -104,6 +135,10 @@ impl Load {
     fn wish(&self, word: &str, planner: u64, random: &mut Random) -> (Wish, &'static str, Value) {
         let file = self.folder.join(format!("{word}.txt"));
         match planner % 3 {
+            0 if random.chance(10) => {
+                let args = json!({"command": "sleep 1; echo late"});
+                (Wish::Nothing, "bash", args)
+            }
             0 => {
                 // Some are under way for long, so that each fault finds one.
                 let pause = *random.pick(&["0", "0.1", "0.5", "2"]);
@@ -133,10 +168,13 @@ impl Load {
             let Some(last) = answers.last() else {
                 let delivered = *answers.delivered.last().unwrap();
                 assert!(
-                    lost(delivered) || is_disowned(&answers),
+                    made.is_hopeless() || lost(delivered) || is_disowned(&answers),
                     "{made:?} was never answered: {answers:?}"
                 );
-                tally.expired += 1;
+                match made.is_hopeless() {
+                    true => tally.hopeless += 1,
+                    false => tally.expired += 1,
+                }
                 continue;
             };
             match check_answer(made, last.json()) {
@@ -149,12 +187,6 @@ impl Load {
         }
         tally
     }
-}
-
-/// Answered for good, past its deadline, or disowned by the service.
-fn is_over(answers: &Answers) -> bool {
-    let late = |at: &Instant| at.elapsed() > DEADLINE + Duration::from_secs(1);
-    answers.last().is_some() || answers.delivered.last().is_some_and(late) || is_disowned(answers)
 }
 
 /// The service said that it knows of no such call: nobody waits for the answer.
@@ -187,6 +219,7 @@ fn check_answer(made: &Made, answer: &Value) -> bool {
         return false;
     }
     match &made.wish {
+        Wish::Nothing => panic!("{made:?} was answered after its time: {answer}"),
         Wish::Bash(word) => assert_eq!(data["stdout"], word.as_str(), "{made:?}"),
         Wish::Read(content) => {
             let text = result["content"][0]["text"].as_str().unwrap();

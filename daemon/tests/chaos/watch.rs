@@ -12,21 +12,34 @@ use time::format_description::well_known::Rfc3339;
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(25);
 
+/// Reasons that lie with the control plane; a tunnel on its way up meets its faults as well.
+const OTHER_SIDE: &[&str] = &[
+    "tunnel_unreachable",
+    "tunnel_needs_operator",
+    "tunnel_starting",
+];
+
 /// A time without readiness.
 #[derive(Debug, Clone)]
 pub(crate) struct Gap {
     pub(crate) from: Instant,
     pub(crate) to: Instant,
-    /// The end of the last delay in force, or the beginning where there was none.
-    pub(crate) delayed_until: Instant,
+    /// The end of the last delay of ours in force, or the beginning where there was none.
+    delayed_until: Instant,
+    /// Until when the control plane's faults last.
+    plane_until: Option<Instant>,
     /// Why it was not ready, every reason once.
     pub(crate) reasons: Vec<String>,
 }
 
 impl Gap {
-    /// Time to be ready again, counted from the end of the last delay.
+    /// Time to be ready again, counted from the end of the last delay. The control plane's faults excuse only what
+    /// is said to be due to them.
     pub(crate) fn recovery(&self) -> Duration {
-        self.to.saturating_duration_since(self.delayed_until)
+        let theirs = |reason: &String| OTHER_SIDE.contains(&reason.as_str());
+        let plane = self.plane_until.filter(|_| self.reasons.iter().any(theirs));
+        let last = self.delayed_until.max(plane.unwrap_or(self.from));
+        self.to.saturating_duration_since(last)
     }
 }
 
@@ -34,8 +47,9 @@ impl Gap {
 struct Seen {
     open: Option<Gap>,
     gaps: Vec<Gap>,
-    /// A delay that the test itself brought about.
-    delayed_until: Option<Instant>,
+    /// When the last daemon was started.
+    started: Option<Instant>,
+    plane_until: Option<Instant>,
     looks: u64,
     poll_trouble: Option<(u64, u64)>,
 }
@@ -62,12 +76,23 @@ impl Watch {
         })
     }
 
-    /// A delay that others keep: the service's fault, a service manager's pause.
-    pub(crate) fn delay_until(&self, at: Instant) {
+    /// A service manager starts a daemon now.
+    pub(crate) fn started(&self) {
+        let now = Instant::now();
         let mut seen = self.seen.lock().unwrap();
-        seen.delayed_until = seen.delayed_until.max(Some(at));
+        seen.started = Some(now);
         if let Some(gap) = &mut seen.open {
-            gap.delayed_until = gap.delayed_until.max(at);
+            gap.delayed_until = gap.delayed_until.max(now);
+        }
+    }
+
+    /// A fault of the control plane lasts until then.
+    pub(crate) fn plane_until(&self, at: Instant) {
+        let mut seen = self.seen.lock().unwrap();
+        seen.plane_until = seen.plane_until.max(Some(at));
+        let until = seen.plane_until;
+        if let Some(gap) = &mut seen.open {
+            gap.plane_until = until;
         }
     }
 
@@ -110,11 +135,12 @@ impl Watch {
             ends.push(Instant::now() + Duration::from_millis(ms));
         }
         ends.extend(seen.next_poll(&page));
-        let delayed = seen.delayed_until;
+        let (started, plane_until) = (seen.started, seen.plane_until);
         let gap = seen.open.get_or_insert_with(|| Gap {
             from: looked_at,
             to: looked_at,
-            delayed_until: delayed.unwrap_or(looked_at).max(looked_at),
+            delayed_until: started.unwrap_or(looked_at).max(looked_at),
+            plane_until,
             reasons: Vec::new(),
         });
         for end in ends {
