@@ -132,10 +132,9 @@ impl Core {
 
     fn tunnel_status(&self, config: &Config, child: Child) -> Tunnel {
         let facts = self.facts.borrow();
-        let health = facts
-            .as_ref()
-            .and_then(|facts| facts.tunnel.as_ref())
-            .and_then(|tunnel| tunnel.health.as_ref());
+        let found = facts.as_ref().and_then(|facts| facts.tunnel.as_ref());
+        let health = found.and_then(|tunnel| tunnel.health.as_ref());
+        let relayed = found.and_then(|tunnel| tunnel.relayed).unwrap_or_default();
         let configured = config.tunnel.id.is_some();
         let client = match plan::uses_official(config) {
             true => "official",
@@ -150,6 +149,8 @@ impl Core {
             last_good_poll_s: health
                 .and_then(|health| health.last_good_poll)
                 .map(|age| age.as_secs()),
+            last_answered_s: relayed.answered.map(|age| age.as_secs()),
+            at_work_s: relayed.at_work.map(|age| age.as_secs()),
         }
     }
 }

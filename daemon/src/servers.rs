@@ -16,6 +16,12 @@ pub(crate) async fn status(run: &Path, pid: u32) -> Option<ServerStatus> {
     client.get("/v1/status").await.ok()
 }
 
+/// The sessions of the server with that process id.
+pub(crate) async fn of_one(run: &Path, pid: u32) -> Option<Sessions> {
+    let client = ask(&server_socket(run, pid)).await?;
+    client.get("/v1/sessions").await.ok()
+}
+
 /// The sessions of all servers, without the daemon's own.
 pub(crate) async fn sessions(run: &Path) -> Sessions {
     let mut all = Sessions::default();

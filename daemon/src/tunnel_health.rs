@@ -167,6 +167,9 @@ fn read_page(page: &Value, age: Duration, poll_timeout: Duration) -> TunnelHealt
             polls: totals(&page["poll"]["by_outcome"]),
             posts: totals(&page["commands"]["posts_by_outcome"]),
             in_flight: page["commands"]["in_flight"].as_u64().unwrap_or_default(),
+            failing: page["commands"]["failures_in_a_row"]
+                .as_u64()
+                .unwrap_or_default(),
         },
     }
 }
@@ -315,6 +318,7 @@ impl Seen {
                     .map(|(status, count)| (status.clone(), *count))
                     .collect(),
                 in_flight: totals.in_flight,
+                failing: self.bad_in_a_row,
             },
         }
     }

@@ -172,6 +172,12 @@ pub(crate) fn tunnel(tunnel: &Tunnel) -> String {
     if let Some(age) = tunnel.last_good_poll_s {
         text.push_str(&format!(", last good poll {age} s ago"));
     }
+    if let Some(age) = tunnel.last_answered_s {
+        text.push_str(&format!(", last answered {age} s ago"));
+    }
+    if let Some(age) = tunnel.at_work_s {
+        text.push_str(&format!(", a request at work for {age} s"));
+    }
     text
 }
 
