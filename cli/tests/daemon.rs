@@ -80,7 +80,16 @@ fn up_status_restart_and_down() {
     );
 
     let again = place.run(&["up"]);
-    assert!(again.out.starts_with("handsd runs already\n"), "{again:?}");
+    let named = format!("handsd runs already, pid {}", first["daemon"]["pid"]);
+    assert!(
+        again.out.starts_with(&format!("{named}\n")) && again.code == up.code,
+        "{again:?}"
+    );
+    let foreground = place.run(&["up", "--foreground"]);
+    assert!(
+        foreground.code == Some(1) && foreground.err.contains(&named),
+        "{foreground:?}"
+    );
     let server = place.run(&["restart", "server", "--json"]).json();
     assert_eq!(server["daemon"]["pid"], first["daemon"]["pid"]);
     assert_ne!(server["server"]["pid"], first["server"]["pid"]);
@@ -178,6 +187,81 @@ fn setup_keeps_the_key_apart_and_shows_it_nowhere() {
         place.run(&["tunnel", "test"]).code != Some(0),
         "there is no such tunnel"
     );
+}
+
+#[test]
+fn the_key_goes_into_the_secret_service_by_choice_and_is_in_one_place_only() {
+    let Some(service) = hands_testkit::SecretService::start() else {
+        return;
+    };
+    let place = Running::new();
+    let id = "tunnel_0123456789abcdef0123456789abcdef";
+    let setup = |words: &[&str], key: &str| {
+        let mut all = vec!["tunnel", "setup", "--id", id, "--no-test", "--json"];
+        all.extend(words);
+        let mut command = place.command(&all);
+        command.env("DBUS_SESSION_BUS_ADDRESS", service.address());
+        with_input(command, &format!("{key}\n"))
+    };
+    let held = || service.lookup(&["service", "Hands tunnel", "username", id]);
+    let file = place.0.home().tunnel_key_file();
+    assert_eq!(setup(&[], "sk-first").json()["store"], "file");
+    let ended = setup(&["--store", "keychain"], "sk-second");
+    assert_eq!(ended.json()["store"], "keychain");
+    assert!(
+        !ended.out.contains("sk-") && !ended.err.contains("sk-"),
+        "{ended:?}"
+    );
+    assert_eq!(held().as_deref(), Some("sk-second"));
+    assert!(!file.exists(), "the first one is not left behind");
+    let config = || std::fs::read_to_string(place.0.home().config_file()).unwrap();
+    assert!(config().contains("key_store = \"keychain\"") && !config().contains("sk-"));
+    // Where it is kept is remembered.
+    assert_eq!(setup(&[], "sk-third").json()["store"], "keychain");
+    assert_eq!(held().as_deref(), Some("sk-third"));
+    let ended = setup(&["--store", "file"], "sk-fourth");
+    assert_eq!(ended.json()["store"], "file");
+    assert_eq!(held(), None);
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "sk-fourth");
+    assert!(config().contains("key_store = \"file\""), "{}", config());
+
+    // A store that is not there: nothing is changed, and what helps is said.
+    let mut command = place.command(&[
+        "tunnel",
+        "setup",
+        "--id",
+        id,
+        "--no-test",
+        "--store",
+        "secret-service",
+    ]);
+    command.env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere/bus");
+    let ended = with_input(command, "sk-fifth\n");
+    assert!(
+        ended.code == Some(1) && ended.err.contains("--store file") && !ended.err.contains("sk-"),
+        "{ended:?}"
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "sk-fourth");
+    assert!(config().contains("key_store = \"file\""), "{}", config());
+    // Nor is it for a client that could not read it.
+    let mut command = place.command(&[
+        "tunnel",
+        "setup",
+        "--id",
+        id,
+        "--no-test",
+        "--store",
+        "keychain",
+    ]);
+    command
+        .env("DBUS_SESSION_BUS_ADDRESS", service.address())
+        .env("HANDS_TUNNEL_CLIENT", "/opt/tunnel-client");
+    let ended = with_input(command, "sk-sixth\n");
+    assert!(
+        ended.code == Some(2) && ended.err.contains("official"),
+        "{ended:?}"
+    );
+    assert_eq!(held(), None);
 }
 
 #[test]
