@@ -3,40 +3,12 @@
 
 mod common;
 
-use common::{Daemon, Place, alive, send};
+use common::{Place, alive, configure, key, send, start_tunnel};
 use hands_control::types::daemon::{ChildState, Done};
 use hands_testkit::{ControlPlane, Endpoint, Fault, Planner, Script, Span};
 use rustix::process::Signal;
 use serde_json::json;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
-
-/// The key of this home, written as `handsctl tunnel setup` does.
-fn key(place: &Place, text: &str) -> PathBuf {
-    place.home().prepare().unwrap();
-    let path = place.home().tunnel_key_file();
-    std::fs::write(&path, text).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    path
-}
-
-fn configure(command: &mut Command, plane: &ControlPlane) {
-    // Both clients; the official one only where a test run names it.
-    if let Some(official) = std::env::var_os("HANDS_TUNNEL_CLIENT") {
-        command.env("HANDS_TUNNEL_CLIENT", official);
-    }
-    command
-        .env("HANDS_TUNNEL_ID", plane.tunnel_id())
-        .env("HANDS_TUNNEL_BASE_URL", plane.base_url())
-        .env("HANDS_TUNNEL_POLL_TIMEOUT_S", "2");
-}
-
-async fn start(place: &Place, plane: &ControlPlane) -> Daemon {
-    key(place, plane.api_key());
-    place.start_with(|command| configure(command, plane)).await
-}
 
 async fn reads_a_file(place: &Place, plane: &ControlPlane) {
     let path = place.workspace().join("hello.txt");
@@ -53,7 +25,7 @@ async fn reads_a_file(place: &Place, plane: &ControlPlane) {
 async fn a_planners_call_goes_all_the_way_and_no_secret_shows() {
     let plane = ControlPlane::start(Script::default()).await;
     let place = Place::new();
-    let daemon = start(&place, &plane).await;
+    let daemon = start_tunnel(&place, &plane).await;
     let status = daemon.ready().await;
     assert!(status.tunnel.configured && !status.readiness.local_only);
     Planner::new(&plane).initialize().await;
@@ -95,7 +67,7 @@ async fn a_planners_call_goes_all_the_way_and_no_secret_shows() {
 async fn a_killed_tunnel_and_a_killed_server_come_back() {
     let plane = ControlPlane::start(Script::default()).await;
     let place = Place::new();
-    let daemon = start(&place, &plane).await;
+    let daemon = start_tunnel(&place, &plane).await;
     let first = daemon.ready().await;
     send(first.tunnel.child.pid.unwrap(), Signal::KILL);
     let second = daemon
@@ -160,7 +132,7 @@ async fn a_refused_key_needs_the_operator_and_nothing_is_restarted() {
 async fn a_service_in_trouble_is_waited_for_without_a_restart() {
     let plane = ControlPlane::start(Script::default()).await;
     let place = Place::new();
-    let daemon = start(&place, &plane).await;
+    let daemon = start_tunnel(&place, &plane).await;
     let first = daemon.ready().await;
     plane.inject(
         Endpoint::Poll,
@@ -187,7 +159,7 @@ async fn a_service_in_trouble_is_waited_for_without_a_restart() {
 async fn a_hung_tunnel_is_seen_and_replaced() {
     let plane = ControlPlane::start(Script::default()).await;
     let place = Place::new();
-    let daemon = start(&place, &plane).await;
+    let daemon = start_tunnel(&place, &plane).await;
     let hung = daemon.ready().await.tunnel.child.pid.unwrap();
     send(hung, Signal::STOP);
     daemon
@@ -241,7 +213,7 @@ async fn a_killed_relay_comes_back_with_either_client() {
     // The built-in client starts another one; the official one ends with exit 0, and is started again.
     let plane = ControlPlane::start(Script::default()).await;
     let place = Place::new();
-    let daemon = start(&place, &plane).await;
+    let daemon = start_tunnel(&place, &plane).await;
     let status = daemon.ready().await;
     let relay = relay_of(status.tunnel.child.pid.unwrap());
     send(relay, Signal::KILL);
@@ -269,11 +241,11 @@ async fn a_killed_relay_comes_back_with_either_client() {
 async fn a_killed_daemons_tunnel_and_relay_are_gone_after_the_next_start() {
     let plane = ControlPlane::start(Script::default()).await;
     let place = Place::new();
-    let first = start(&place, &plane).await;
+    let first = start_tunnel(&place, &plane).await;
     let tunnel = first.ready().await.tunnel.child.pid.unwrap();
     let relay = relay_of(tunnel);
     first.kill();
-    let second = start(&place, &plane).await;
+    let second = start_tunnel(&place, &plane).await;
     second.ready().await;
     common::gone(tunnel).await;
     common::gone(relay).await;

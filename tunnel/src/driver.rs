@@ -234,6 +234,7 @@ impl ClientSpec {
         let key = match &self.key {
             KeyReference::Env(name) => format!("env:{name}"),
             KeyReference::File(path) => format!("file:{}", path.display()),
+            KeyReference::Keychain(account) => format!("keychain:{account}"),
         };
         let mut all = vec![
             ("--control-plane.tunnel-id", self.tunnel_id.clone()),
@@ -259,6 +260,9 @@ impl ClientSpec {
         if let Some(timeout) = self.poll_timeout {
             all.push(("--control-plane.poll-timeout", durations::show(timeout)));
         }
+        if kind == Kind::Builtin {
+            all.push(("--health.parent-only", "true".to_owned()));
+        }
         if let (Kind::Builtin, Some(path)) = (kind, &self.journal) {
             all.push(("--journal.file", text(path)));
         }
@@ -277,7 +281,7 @@ impl ClientSpec {
     fn env_remove(&self) -> Vec<String> {
         let kept = match &self.key {
             KeyReference::Env(name) => Some(name.as_str()),
-            KeyReference::File(_) => None,
+            KeyReference::File(_) | KeyReference::Keychain(_) => None,
         };
         let all = OVERRULING.into_iter().filter(|name| Some(*name) != kept);
         all.map(str::to_owned).collect()

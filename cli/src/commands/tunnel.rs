@@ -1,5 +1,6 @@
 //! `handsctl tunnel setup|status|test`: connecting ChatGPT.
 
+mod keep;
 mod setup;
 mod trial;
 
@@ -54,7 +55,7 @@ fn settings(context: &Context) -> Result<Config, Failure> {
         .map_err(|error| Failure::new("loading the configuration", error.to_string()))
 }
 
-/// Where the key is kept.
+/// Where the key's file is.
 fn key_file(context: &Context, config: &Config) -> PathBuf {
     let named = config.tunnel.key_file.clone();
     named.unwrap_or_else(|| context.home.tunnel_key_file())

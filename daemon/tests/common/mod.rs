@@ -4,6 +4,7 @@
 
 use hands_control::Client;
 use hands_control::types::daemon::Status;
+use hands_testkit::ControlPlane;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -318,4 +319,58 @@ pub(crate) fn built(name: &str) -> PathBuf {
 
 pub(crate) fn finished(mut command: Command) -> Output {
     command.stderr(Stdio::piped()).output().unwrap()
+}
+
+/// Runs a command with this text on its standard input.
+pub(crate) fn with_input(mut command: Command, input: &str) -> Output {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may end without reading.
+    let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+/// The key of this home, written as `handsctl tunnel setup` does.
+pub(crate) fn key(place: &Place, text: &str) -> PathBuf {
+    place.home().prepare().unwrap();
+    let path = place.home().tunnel_key_file();
+    std::fs::write(&path, text).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&path, private).unwrap();
+    path
+}
+
+/// Has the daemon serve this control plane's tunnel.
+pub(crate) fn configure(command: &mut Command, plane: &ControlPlane) {
+    // Both clients; the official one only where a test run names it.
+    if let Some(official) = std::env::var_os("HANDS_TUNNEL_CLIENT") {
+        command.env("HANDS_TUNNEL_CLIENT", official);
+    }
+    command
+        .env("HANDS_TUNNEL_ID", plane.tunnel_id())
+        .env("HANDS_TUNNEL_BASE_URL", plane.base_url())
+        .env("HANDS_TUNNEL_POLL_TIMEOUT_S", "2");
+}
+
+/// A daemon with the tunnel of this control plane.
+pub(crate) async fn start_tunnel(place: &Place, plane: &ControlPlane) -> Daemon {
+    start_tunnel_with(place, plane, |_| {}).await
+}
+
+/// The same, with something changed in its command.
+pub(crate) async fn start_tunnel_with(
+    place: &Place,
+    plane: &ControlPlane,
+    change: impl FnOnce(&mut Command),
+) -> Daemon {
+    key(place, plane.api_key());
+    let change = |command: &mut Command| {
+        configure(command, plane);
+        change(command);
+    };
+    place.start_with(change).await
 }
