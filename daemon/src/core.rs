@@ -70,10 +70,23 @@ impl Core {
         let Some(mut facts) = self.facts.borrow().clone() else {
             return last;
         };
-        if self.stop.is_cancelled() || !last.ready {
+        if self.stop.is_cancelled() {
             return last;
         }
         let (server, tunnel) = (self.server.status(), self.tunnel.status());
+        if !last.ready {
+            // A server that is gone since comes first: without it the rest does not matter.
+            let known = last
+                .reasons
+                .iter()
+                .any(|reason| reason.code.starts_with("server_"));
+            facts.server.state = server.state;
+            facts.server.reason = server.reason;
+            return match known || server.pid.is_some() {
+                true => last,
+                false => readiness::judge(&facts),
+            };
+        }
         // What was found of one process says nothing of its successor.
         if server.state == ChildState::Starting {
             facts.server.ping = Err("it is starting".to_owned());

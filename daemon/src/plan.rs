@@ -129,6 +129,7 @@ impl Basis {
             base_url: config.tunnel.base_url.clone(),
             mcp_argv: self.mcp_argv()?,
             health_socket: health_socket.clone(),
+            health_parent_only: true,
             health_url_file: None,
             pid_file: None,
             log_file: None,

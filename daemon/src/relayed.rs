@@ -191,6 +191,7 @@ mod tests {
             opened_at: String::new(),
             calls: 0,
             peer_pid: peer,
+            through_tunnel: false,
             asked_ms_ago: Some(ago),
             answered_ms_ago: Some(ago),
             at_work_ms: Some(ago),

@@ -112,6 +112,7 @@ impl Answers {
         let ago = |at: Option<Instant>| at.map(|at| at.elapsed().as_millis() as u64);
         let session = |session: Arc<crate::session::Session>| Session {
             peer_pid: session.peer(),
+            through_tunnel: false,
             asked_ms_ago: ago(session.pulse().asked),
             answered_ms_ago: ago(session.pulse().answered),
             at_work_ms: ago(session.pulse().at_work_since),

@@ -11,7 +11,6 @@
 
 use hands_testkit::{ControlPlane, Endpoint, Fault, Planner, Script, Span};
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt as _, BufReader, stdin};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
@@ -29,8 +28,15 @@ async fn main() {
     println!("export HANDS_TUNNEL_BASE_URL={}", plane.base_url());
     println!("# the key is {}", plane.api_key());
     let planner = Planner::new(&plane);
-    let mut lines = BufReader::new(stdin()).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
+    let (sender, mut lines) = tokio::sync::mpsc::channel(1);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    while let Some(line) = lines.recv().await {
         let mut words = line.splitn(3, ' ');
         let order = (words.next(), words.next(), words.next());
         match order {

@@ -95,6 +95,8 @@ pub struct ClientSpec {
     pub mcp_argv: Vec<String>,
     /// The Unix socket of its health pages.
     pub health_socket: PathBuf,
+    /// Whether only the process that starts the client is answered there; of the built-in client alone.
+    pub health_parent_only: bool,
     /// The file that gets their URL.
     pub health_url_file: Option<PathBuf>,
     /// The file that gets its process id.
@@ -260,7 +262,7 @@ impl ClientSpec {
         if let Some(timeout) = self.poll_timeout {
             all.push(("--control-plane.poll-timeout", durations::show(timeout)));
         }
-        if kind == Kind::Builtin {
+        if kind == Kind::Builtin && self.health_parent_only {
             all.push(("--health.parent-only", "true".to_owned()));
         }
         if let (Kind::Builtin, Some(path)) = (kind, &self.journal) {
@@ -425,6 +427,7 @@ mod tests {
                 "q\"$x'".into(),
             ],
             health_socket: "/run/h.sock".into(),
+            health_parent_only: false,
             health_url_file: None,
             pid_file: None,
             log_file: Some("/run/log".into()),

@@ -34,7 +34,9 @@ fn status(context: &Context) -> Result<Exit, Failure> {
             .out
             .object(&json!({"tunnel": found.tunnel, "reasons": reasons}))?;
     } else {
-        context.out.text(&in_one_line(&found.tunnel))?;
+        context
+            .out
+            .text(&in_one_line(&found.tunnel, &found.readiness))?;
         for reason in &reasons {
             context.out.text(&reason.message)?;
             if let Some(hint) = &reason.hint {

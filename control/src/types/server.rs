@@ -94,6 +94,9 @@ pub struct Session {
     /// The process at the other end of its socket; none over standard input and output.
     #[serde(default)]
     pub peer_pid: Option<u32>,
+    /// Whether it came through the tunnel; only the daemon knows.
+    #[serde(default)]
+    pub through_tunnel: bool,
     /// Milliseconds since its client's last request; pings do not count, here and below.
     #[serde(default)]
     pub asked_ms_ago: Option<u64>,
