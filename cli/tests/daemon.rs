@@ -189,6 +189,72 @@ fn setup_keeps_the_key_apart_and_shows_it_nowhere() {
     );
 }
 
+/// Runs a program on a terminal, types there once it asks for the key, and tells what the terminal showed, whether it echoes
+/// afterwards, and how the program ended.
+const TERMINAL: &str = r#"
+import os, pty, sys, termios
+typed = sys.argv[1].encode().decode("unicode_escape").encode()
+master, slave = os.openpty()
+pid = os.fork()
+if pid == 0:
+    os.setsid()
+    import fcntl
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    for fd in (0, 1, 2):
+        os.dup2(slave, fd)
+    os.execv(sys.argv[2], sys.argv[2:])
+shown = b""
+while b"key (not shown)" not in shown:
+    shown += os.read(master, 4096)
+os.write(master, typed)
+_, status = os.waitpid(pid, 0)
+os.set_blocking(master, False)
+try:
+    while True:
+        shown += os.read(master, 4096)
+except OSError:
+    pass
+echo = bool(termios.tcgetattr(slave)[3] & termios.ECHO)
+print(repr(shown), "echo", echo, "status", os.waitstatus_to_exitcode(status))
+"#;
+
+#[test]
+fn a_key_that_is_typed_is_not_shown_and_the_terminal_is_put_right() {
+    let place = Running::new();
+    let id = "tunnel_0123456789abcdef0123456789abcdef";
+    let on_terminal = |typed: &str| {
+        let plain = place.command(&["tunnel", "setup", "--id", id, "--no-test"]);
+        let mut command = Command::new("python3");
+        command
+            .args(["-c", TERMINAL, typed])
+            .arg(plain.get_program())
+            .args(plain.get_args())
+            .env_clear();
+        for (name, value) in plain.get_envs() {
+            command.envs(value.map(|value| (name, value)));
+        }
+        command.output().map(Ended::of)
+    };
+    let Ok(ended) = on_terminal("sk-typed\\n") else {
+        eprintln!("skipped: there is no python3 here");
+        return;
+    };
+    assert!(
+        ended.out.contains("echo True status 0") && !ended.out.contains("sk-typed"),
+        "{ended:?}"
+    );
+    let key = place.0.home().tunnel_key_file();
+    assert_eq!(std::fs::read_to_string(&key).unwrap(), "sk-typed\n");
+    // Ctrl-C in the middle of it.
+    let ended = on_terminal("sk-hal\\x03").unwrap();
+    assert!(
+        ended.out.contains("echo True status 1") && ended.out.contains("nothing was changed"),
+        "{ended:?}"
+    );
+    assert!(!ended.out.contains("sk-hal"), "{ended:?}");
+    assert_eq!(std::fs::read_to_string(&key).unwrap(), "sk-typed\n");
+}
+
 #[test]
 fn the_key_goes_into_the_secret_service_by_choice_and_is_in_one_place_only() {
     let Some(service) = hands_testkit::SecretService::start() else {

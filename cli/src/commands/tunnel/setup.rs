@@ -13,6 +13,8 @@ use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use toml_edit::DocumentMut;
 
 pub(crate) fn run(context: &Context, args: SetupArgs) -> Result<Exit, Failure> {
@@ -123,14 +125,37 @@ fn asked(what: &str, hidden: bool) -> Result<String, Failure> {
         write!(stderr, "{what}")?;
         stderr.flush()?;
     }
-    let mut line = String::new();
-    let read = stdin.lock().take(limits::KEY_BYTES).read_line(&mut line);
+    let read = daemon::block_on(line_or_signal());
     drop(shown);
-    read.map_err(|cause| Failure::new("reading standard input", cause.to_string()))?;
+    let line = read?;
     if terminal && hidden {
         writeln!(std::io::stderr())?;
     }
     Ok(line)
+}
+
+/// A line of standard input. A signal that would end this process only ends the waiting, so that the terminal is put right before.
+async fn line_or_signal() -> Result<String, Failure> {
+    let failed = |cause: std::io::Error| Failure::new("reading standard input", cause.to_string());
+    let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut term = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut hup = signal(SignalKind::hangup()).map_err(failed)?;
+    let (sender, line) = oneshot::channel();
+    // A thread that reads cannot be called off; it ends with the process.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let mut input = std::io::stdin().lock().take(limits::KEY_BYTES);
+        let _ = sender.send(input.read_line(&mut line).map(|_| line));
+    });
+    tokio::select! {
+        line = line => match line {
+            Ok(line) => line.map_err(failed),
+            Err(_) => Err(Failure::new("reading standard input", "it was given up")),
+        },
+        _ = int.recv() => Err(Failure::new("the setup", "interrupted; nothing was changed")),
+        _ = term.recv() => Err(Failure::new("the setup", "ended by SIGTERM; nothing was changed")),
+        _ = hup.recv() => Err(Failure::new("the setup", "ended by SIGHUP; nothing was changed")),
+    }
 }
 
 /// The terminal shows nothing of what is typed until this is dropped.
