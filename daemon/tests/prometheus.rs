@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../metrics/examples");
+const SCRAPE: &str = include_str!("../../metrics/examples/scrape.yml");
+const ALERTS: &str = include_str!("../../metrics/examples/alerts.yml");
 
 /// A running Prometheus, on a free port; killed when dropped.
 struct Prometheus {
@@ -77,17 +78,12 @@ async fn prometheus_scrapes_a_daemon_by_the_example() {
     let ours = status.daemon.http.unwrap();
 
     let folder = tempfile::tempdir().unwrap();
-    let example = std::fs::read_to_string(format!("{EXAMPLES}/scrape.yml")).unwrap();
     // The port is the daemon's; the rest is the file as it is.
     let port = "127.0.0.1:8768\"";
-    assert_eq!(example.matches(port).count(), 1);
-    let config = example.replace(port, &format!("{ours}\""));
+    assert_eq!(SCRAPE.matches(port).count(), 1);
+    let config = SCRAPE.replace(port, &format!("{ours}\""));
     std::fs::write(folder.path().join("scrape.yml"), config).unwrap();
-    std::fs::copy(
-        format!("{EXAMPLES}/alerts.yml"),
-        folder.path().join("alerts.yml"),
-    )
-    .unwrap();
+    std::fs::write(folder.path().join("alerts.yml"), ALERTS).unwrap();
     let Some(mut prometheus) = Prometheus::start(folder.path()) else {
         return daemon.stop().await;
     };
