@@ -102,8 +102,8 @@ pub(crate) enum Part {
 pub(crate) enum TunnelWhat {
     /// Store the tunnel's id and key, and try them.
     ///
-    /// The key is read from the terminal without being shown, or from standard input. It is kept in a file of mode 0600
-    /// outside the configuration.
+    /// The key is read from the terminal without being shown, or from standard input. It is kept outside the configuration: in a
+    /// file of mode 0600, or with `--store keychain` in the system's store for secrets.
     Setup(SetupArgs),
     /// Show the tunnel.
     Status,
@@ -119,9 +119,21 @@ pub(crate) struct SetupArgs {
     /// Take the key from this file instead.
     #[arg(long, value_name = "FILE")]
     pub(crate) key_from: Option<PathBuf>,
+    /// Where to keep the key: a file of mode 0600, or Keychain on macOS and the Secret Service on Linux (default: as
+    /// `tunnel.key_store` says).
+    #[arg(long, value_enum)]
+    pub(crate) store: Option<Store>,
     /// Do not try them.
     #[arg(long)]
     pub(crate) no_test: bool,
+}
+
+/// Where the tunnel's key is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Store {
+    File,
+    #[value(alias = "secret-service")]
+    Keychain,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]

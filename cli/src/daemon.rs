@@ -58,10 +58,26 @@ pub(crate) async fn wait_for(
     }
 }
 
+/// How a daemon that does not run is started: where it is a service, by its manager.
+fn start_hint() -> &'static str {
+    let installed = hands_launchd::native().is_ok_and(|manager| manager.path().exists());
+    match installed {
+        true => {
+            "start it with `handsctl service start`; `handsctl logs daemon` may say why it ended"
+        }
+        false => "start it with `handsctl up`; `handsctl logs daemon` may say why it ended",
+    }
+}
+
 /// A control error in this program's words and exit codes.
 pub(crate) fn explain(what: &str, error: ControlError) -> Failure {
     match error {
-        error if error.is_not_running() => Failure::not_running(what, "handsd does not run"),
+        error if error.is_not_running() => {
+            Failure::not_running(what, "handsd does not run").hint(start_hint())
+        }
+        ControlError::Ended { .. } => {
+            Failure::not_running(what, "handsd ended while it was asked").hint(start_hint())
+        }
         ControlError::Api(error) => {
             let failure = Failure::new(what, error.message);
             match error.hint {

@@ -61,7 +61,6 @@ impl Failure {
             exit: Exit::NotRunning,
             ..Failure::new(what, why)
         }
-        .hint("start it with `handsctl up`")
     }
 
     /// What to do about it.

@@ -44,5 +44,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(50);
 pub(crate) const LOG_TAIL: u64 = 4 << 20;
 /// Longest key that is read, in bytes.
 pub(crate) const KEY_BYTES: u64 = 8 << 10;
+/// Time for the system's store for secrets; a person may have to unlock it.
+pub(crate) const KEY_STORE: Duration = Duration::from_secs(40);
 /// Time for a trial of the tunnel.
 pub(crate) const TUNNEL_TEST: Duration = Duration::from_secs(90);

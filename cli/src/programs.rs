@@ -5,6 +5,7 @@ use hands_config::Env;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
 
 /// The MCP server.
 pub(crate) const MCP: Program = Program {
@@ -177,16 +178,35 @@ pub(crate) fn on_path(env: &Env, name: &str) -> Option<PathBuf> {
 
 /// Runs a program without input and waits at most `limit`; a program that takes longer is killed.
 pub(crate) fn ask(path: &Path, args: &[&str], limit: Duration) -> Result<Output, String> {
+    tell(path, args, "", limit)
+}
+
+/// The same, with this text on its standard input.
+pub(crate) fn tell(
+    path: &Path,
+    args: &[&str],
+    input: &str,
+    limit: Duration,
+) -> Result<Output, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|cause| format!("cannot wait for {}: {cause}", path.display()))?;
     runtime.block_on(async {
-        let output = tokio::process::Command::new(path)
-            .args(args)
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output();
+        let output = async {
+            let mut child = tokio::process::Command::new(path)
+                .args(args)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .kill_on_drop(true)
+                .spawn()?;
+            if let Some(mut stdin) = child.stdin.take() {
+                // One that ends without reading says itself why.
+                let _ = stdin.write_all(input.as_bytes()).await;
+            }
+            child.wait_with_output().await
+        };
         match tokio::time::timeout(limit, output).await {
             Ok(Ok(output)) => Ok(output),
             Ok(Err(cause)) => Err(format!("{} cannot be started: {cause}", path.display())),

@@ -29,10 +29,41 @@ fn ago(text: &str) -> Option<Duration> {
     (number >= 0).then(|| Duration::seconds(total))
 }
 
+/// How far an RFC 3339 time is from `now`, as a person says it; the text itself where it is no time.
+pub(crate) fn span(text: &str, now: OffsetDateTime) -> String {
+    let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) else {
+        return text.to_owned();
+    };
+    let seconds = (now - time).whole_seconds().unsigned_abs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use time::macros::datetime;
+
+    #[test]
+    fn spans_are_said_in_one_unit() {
+        let now = datetime!(2026-11-30 12:00 UTC);
+        for (text, wanted) in [
+            ("2026-11-30T11:59:58.7Z", "1 s"),
+            ("2026-11-30T11:58:01Z", "119 s"),
+            ("2026-11-30T11:58:00Z", "2 min"),
+            ("2026-11-30T10:00:00Z", "2 h"),
+            ("2026-11-27T12:00:00Z", "3 days"),
+            // To come.
+            ("2026-11-30T12:00:30Z", "30 s"),
+            ("soon", "soon"),
+        ] {
+            assert_eq!(span(text, now), wanted, "{text}");
+        }
+    }
 
     #[test]
     fn reads_times_and_spans() {

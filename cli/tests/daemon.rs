@@ -80,7 +80,16 @@ fn up_status_restart_and_down() {
     );
 
     let again = place.run(&["up"]);
-    assert!(again.out.starts_with("handsd runs already\n"), "{again:?}");
+    let named = format!("handsd runs already, pid {}", first["daemon"]["pid"]);
+    assert!(
+        again.out.starts_with(&format!("{named}\n")) && again.code == up.code,
+        "{again:?}"
+    );
+    let foreground = place.run(&["up", "--foreground"]);
+    assert!(
+        foreground.code == Some(1) && foreground.err.contains(&named),
+        "{foreground:?}"
+    );
     let server = place.run(&["restart", "server", "--json"]).json();
     assert_eq!(server["daemon"]["pid"], first["daemon"]["pid"]);
     assert_ne!(server["server"]["pid"], first["server"]["pid"]);
@@ -178,6 +187,147 @@ fn setup_keeps_the_key_apart_and_shows_it_nowhere() {
         place.run(&["tunnel", "test"]).code != Some(0),
         "there is no such tunnel"
     );
+}
+
+/// Runs a program on a terminal, types there once it asks for the key, and tells what the terminal showed, whether it echoes
+/// afterwards, and how the program ended.
+const TERMINAL: &str = r#"
+import os, pty, sys, termios
+typed = sys.argv[1].encode().decode("unicode_escape").encode()
+master, slave = os.openpty()
+pid = os.fork()
+if pid == 0:
+    os.setsid()
+    import fcntl
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    for fd in (0, 1, 2):
+        os.dup2(slave, fd)
+    os.execv(sys.argv[2], sys.argv[2:])
+shown = b""
+while b"key (not shown)" not in shown:
+    shown += os.read(master, 4096)
+os.write(master, typed)
+_, status = os.waitpid(pid, 0)
+os.set_blocking(master, False)
+try:
+    while True:
+        shown += os.read(master, 4096)
+except OSError:
+    pass
+echo = bool(termios.tcgetattr(slave)[3] & termios.ECHO)
+print(repr(shown), "echo", echo, "status", os.waitstatus_to_exitcode(status))
+"#;
+
+#[test]
+fn a_key_that_is_typed_is_not_shown_and_the_terminal_is_put_right() {
+    let place = Running::new();
+    let id = "tunnel_0123456789abcdef0123456789abcdef";
+    let on_terminal = |typed: &str| {
+        let plain = place.command(&["tunnel", "setup", "--id", id, "--no-test"]);
+        let mut command = Command::new("python3");
+        command
+            .args(["-c", TERMINAL, typed])
+            .arg(plain.get_program())
+            .args(plain.get_args())
+            .env_clear();
+        for (name, value) in plain.get_envs() {
+            command.envs(value.map(|value| (name, value)));
+        }
+        command.output().map(Ended::of)
+    };
+    let Ok(ended) = on_terminal("sk-typed\\n") else {
+        eprintln!("skipped: there is no python3 here");
+        return;
+    };
+    assert!(
+        ended.out.contains("echo True status 0") && !ended.out.contains("sk-typed"),
+        "{ended:?}"
+    );
+    let key = place.0.home().tunnel_key_file();
+    assert_eq!(std::fs::read_to_string(&key).unwrap(), "sk-typed\n");
+    // Ctrl-C in the middle of it.
+    let ended = on_terminal("sk-hal\\x03").unwrap();
+    assert!(
+        ended.out.contains("echo True status 1") && ended.out.contains("nothing was changed"),
+        "{ended:?}"
+    );
+    assert!(!ended.out.contains("sk-hal"), "{ended:?}");
+    assert_eq!(std::fs::read_to_string(&key).unwrap(), "sk-typed\n");
+}
+
+#[test]
+fn the_key_goes_into_the_secret_service_by_choice_and_is_in_one_place_only() {
+    let Some(service) = hands_testkit::SecretService::start() else {
+        return;
+    };
+    let place = Running::new();
+    let id = "tunnel_0123456789abcdef0123456789abcdef";
+    let setup = |words: &[&str], key: &str| {
+        let mut all = vec!["tunnel", "setup", "--id", id, "--no-test", "--json"];
+        all.extend(words);
+        let mut command = place.command(&all);
+        command.env("DBUS_SESSION_BUS_ADDRESS", service.address());
+        with_input(command, &format!("{key}\n"))
+    };
+    let held = || service.lookup(&["service", "Hands tunnel", "username", id]);
+    let file = place.0.home().tunnel_key_file();
+    assert_eq!(setup(&[], "sk-first").json()["store"], "file");
+    let ended = setup(&["--store", "keychain"], "sk-second");
+    assert_eq!(ended.json()["store"], "keychain");
+    assert!(
+        !ended.out.contains("sk-") && !ended.err.contains("sk-"),
+        "{ended:?}"
+    );
+    assert_eq!(held().as_deref(), Some("sk-second"));
+    assert!(!file.exists(), "the first one is not left behind");
+    let config = || std::fs::read_to_string(place.0.home().config_file()).unwrap();
+    assert!(config().contains("key_store = \"keychain\"") && !config().contains("sk-"));
+    // Where it is kept is remembered.
+    assert_eq!(setup(&[], "sk-third").json()["store"], "keychain");
+    assert_eq!(held().as_deref(), Some("sk-third"));
+    let ended = setup(&["--store", "file"], "sk-fourth");
+    assert_eq!(ended.json()["store"], "file");
+    assert_eq!(held(), None);
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "sk-fourth");
+    assert!(config().contains("key_store = \"file\""), "{}", config());
+
+    // A store that is not there: nothing is changed, and what helps is said.
+    let mut command = place.command(&[
+        "tunnel",
+        "setup",
+        "--id",
+        id,
+        "--no-test",
+        "--store",
+        "secret-service",
+    ]);
+    command.env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere/bus");
+    let ended = with_input(command, "sk-fifth\n");
+    assert!(
+        ended.code == Some(1) && ended.err.contains("--store file") && !ended.err.contains("sk-"),
+        "{ended:?}"
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "sk-fourth");
+    assert!(config().contains("key_store = \"file\""), "{}", config());
+    // Nor is it for a client that could not read it.
+    let mut command = place.command(&[
+        "tunnel",
+        "setup",
+        "--id",
+        id,
+        "--no-test",
+        "--store",
+        "keychain",
+    ]);
+    command
+        .env("DBUS_SESSION_BUS_ADDRESS", service.address())
+        .env("HANDS_TUNNEL_CLIENT", "/opt/tunnel-client");
+    let ended = with_input(command, "sk-sixth\n");
+    assert!(
+        ended.code == Some(2) && ended.err.contains("official"),
+        "{ended:?}"
+    );
+    assert_eq!(held(), None);
 }
 
 #[test]

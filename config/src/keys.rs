@@ -1,7 +1,7 @@
 //! One table of all settings. It drives reading, checking, showing and the reference page.
 
 use crate::limits::{self, GIB, KIB, MIB};
-use crate::model::{Config, Mode, PermissionMode};
+use crate::model::{Config, KeyStore, Mode, PermissionMode};
 use crate::text;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -405,6 +405,22 @@ pub static KEYS: &[Key] = &[
         slot: Slot::Path(|c| &mut c.tunnel.key_file),
         unit: "",
         doc: "File with the tunnel's API key, of mode 0600; the tools may never touch it. None: `tunnel.key` in the home, where `handsctl tunnel setup` puts it.",
+    },
+    Key {
+        name: "tunnel.key_store",
+        slot: Slot::Choice {
+            words: &["file", "keychain"],
+            later: &[],
+            get: |c| c.tunnel.key_store.as_str(),
+            set: |c, word| {
+                c.tunnel.key_store = match word {
+                    "keychain" => KeyStore::Keychain,
+                    _ => KeyStore::File,
+                }
+            },
+        },
+        unit: "",
+        doc: "Where the tunnel's API key is kept: in `tunnel.key_file`, or in the system's store for secrets (Keychain on macOS, the Secret Service on Linux), under the tunnel's id. The official client takes it from a file only.",
     },
     Key {
         name: "tunnel.base_url",

@@ -36,7 +36,7 @@ pub use error::{ConfigError, Place};
 pub use home::{Home, Presence};
 pub use load::{Entry, Flags, Loaded, Source, load};
 pub use model::{
-    Config, EnvRules, Http, Limits, Mode, PermissionMode, Permissions, Protect, Sandbox, TrailCfg,
-    Tunnel, TunnelClient, Write,
+    Config, EnvRules, Http, KeyStore, Limits, Mode, PermissionMode, Permissions, Protect, Sandbox,
+    TrailCfg, Tunnel, TunnelClient, Write,
 };
 pub use reference::reference_page;

@@ -151,6 +151,8 @@ pub struct Tunnel {
     pub id: Option<String>,
     /// The file that holds the API key, mode 0600; none: [`crate::Home::tunnel_key_file`].
     pub key_file: Option<PathBuf>,
+    /// Where the API key is kept.
+    pub key_store: KeyStore,
     /// Where the service is, without the path `/v1`; none: the client's own default.
     pub base_url: Option<String>,
     /// Which client holds the tunnel.
@@ -166,10 +168,31 @@ impl Default for Tunnel {
         Tunnel {
             id: None,
             key_file: None,
+            key_store: KeyStore::File,
             base_url: None,
             client: TunnelClient::Auto,
             client_path: None,
             poll_timeout: Duration::from_secs(limits::TUNNEL_POLL_TIMEOUT_S),
+        }
+    }
+}
+
+/// Where the tunnel's API key is kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KeyStore {
+    /// In a file of mode 0600.
+    #[default]
+    File,
+    /// In the system's store for secrets, under the tunnel's id.
+    Keychain,
+}
+
+impl KeyStore {
+    /// The name in the configuration: `file`, `keychain`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Keychain => "keychain",
         }
     }
 }

@@ -200,7 +200,14 @@ impl Client {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .map_err(|why| self.protocol(&request, why))?;
-        sender.send_request(asked).await.map_err(failed)
+        let answer = sender.send_request(asked).await;
+        answer.map_err(|why| match has_hung_up(&why) {
+            true => ControlError::Ended {
+                path: self.path.clone(),
+                request: request.clone(),
+            },
+            false => failed(why),
+        })
     }
 
     async fn body(
@@ -237,6 +244,21 @@ impl Client {
             reason: reason.to_string(),
         }
     }
+}
+
+/// Whether the other side is gone, as opposed to having said something odd.
+fn has_hung_up(error: &hyper::Error) -> bool {
+    use std::error::Error as _;
+    let broken = error
+        .source()
+        .and_then(|why| why.downcast_ref::<io::Error>());
+    let broken = broken.is_some_and(|why| {
+        matches!(
+            why.kind(),
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::NotConnected
+        )
+    });
+    broken || error.is_incomplete_message() || error.is_canceled() || error.is_closed()
 }
 
 /// A stream of lines, each one JSON value.

@@ -121,6 +121,14 @@ pub enum ControlError {
         /// Whose process it is.
         uid: u32,
     },
+    /// It ended, or hung up, with the question unanswered.
+    #[error("what served {path} ended before it answered {request}")]
+    Ended {
+        /// The socket.
+        path: PathBuf,
+        /// Method and path asked for.
+        request: String,
+    },
     /// No answer in time.
     #[error("{path} gave no answer to {request} within {seconds} s")]
     Timeout {

@@ -188,3 +188,42 @@ async fn curl_is_a_client_too() {
         Err(why) => eprintln!("skipped: there is no curl here ({why})"),
     }
 }
+
+#[tokio::test]
+async fn one_that_hangs_up_is_known_from_one_that_answers_badly() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.sock");
+    let listener = bind(&path).unwrap();
+    let serving = tokio::spawn(async move {
+        // A client first looks whether anybody is there.
+        drop(listener.accept().await.unwrap());
+        // At once, after the question was read, and in the middle of an answer's head.
+        for said in [
+            None,
+            Some(&b""[..]),
+            Some(&b"HTTP/1.1 2"[..]),
+            Some(&b"garbage\r\n\r\n"[..]),
+        ] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            if let Some(said) = said {
+                let mut head = [0; 16];
+                stream.read_exact(&mut head).await.unwrap();
+                stream.write_all(said).await.unwrap();
+            }
+        }
+    });
+    let client = Client::connect(&path).await.unwrap();
+    for _ in 0..3 {
+        let error = client
+            .get::<serde_json::Value>("/v1/status")
+            .await
+            .unwrap_err();
+        assert!(matches!(error, ControlError::Ended { .. }), "{error:?}");
+    }
+    let error = client
+        .get::<serde_json::Value>("/v1/status")
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ControlError::Protocol { .. }), "{error:?}");
+    serving.await.unwrap();
+}

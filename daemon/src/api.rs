@@ -20,7 +20,10 @@ impl Handler for Api {
         match request.path.as_str() {
             "/v1/status" if is_get => Reply::of(&self.0.status().await),
             "/v1/readiness" if is_get => Reply::of(&self.0.readiness()),
-            "/v1/sessions" if is_get => Reply::of(&servers::sessions(&run).await),
+            "/v1/sessions" if is_get => {
+                let tunnel = self.0.tunnel.status().pid;
+                Reply::of(&servers::sessions(&run, tunnel).await)
+            }
             "/v1/grants" if is_get => Reply::of(&servers::grants(&run).await),
             "/v1/events" if is_get => self.events(),
             "/v1/stop" if is_post => self.stop(),

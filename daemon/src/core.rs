@@ -70,10 +70,23 @@ impl Core {
         let Some(mut facts) = self.facts.borrow().clone() else {
             return last;
         };
-        if self.stop.is_cancelled() || !last.ready {
+        if self.stop.is_cancelled() {
             return last;
         }
         let (server, tunnel) = (self.server.status(), self.tunnel.status());
+        if !last.ready {
+            // A server that is gone since comes first: without it the rest does not matter.
+            let known = last
+                .reasons
+                .iter()
+                .any(|reason| reason.code.starts_with("server_"));
+            facts.server.state = server.state;
+            facts.server.reason = server.reason;
+            return match known || server.pid.is_some() {
+                true => last,
+                false => readiness::judge(&facts),
+            };
+        }
         // What was found of one process says nothing of its successor.
         if server.state == ChildState::Starting {
             facts.server.ping = Err("it is starting".to_owned());
@@ -132,10 +145,9 @@ impl Core {
 
     fn tunnel_status(&self, config: &Config, child: Child) -> Tunnel {
         let facts = self.facts.borrow();
-        let health = facts
-            .as_ref()
-            .and_then(|facts| facts.tunnel.as_ref())
-            .and_then(|tunnel| tunnel.health.as_ref());
+        let found = facts.as_ref().and_then(|facts| facts.tunnel.as_ref());
+        let health = found.and_then(|tunnel| tunnel.health.as_ref());
+        let relayed = found.and_then(|tunnel| tunnel.relayed).unwrap_or_default();
         let configured = config.tunnel.id.is_some();
         let client = match plan::uses_official(config) {
             true => "official",
@@ -150,6 +162,8 @@ impl Core {
             last_good_poll_s: health
                 .and_then(|health| health.last_good_poll)
                 .map(|age| age.as_secs()),
+            last_answered_s: relayed.answered.map(|age| age.as_secs()),
+            at_work_s: relayed.at_work.map(|age| age.as_secs()),
         }
     }
 }

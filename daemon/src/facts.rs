@@ -28,6 +28,19 @@ pub(crate) struct TunnelFacts {
     pub(crate) official: bool,
     /// What its health address says; none where no process lives.
     pub(crate) health: Option<TunnelHealth>,
+    /// What the server knows of the requests that came through it; none where it does not say.
+    pub(crate) relayed: Option<Relayed>,
+}
+
+/// What the server knows of the sessions that the tunnel's relays opened, pings left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Relayed {
+    /// How long ago it was last asked.
+    pub(crate) asked: Option<Duration>,
+    /// How long ago it last answered.
+    pub(crate) answered: Option<Duration>,
+    /// How long its oldest request has been at work.
+    pub(crate) at_work: Option<Duration>,
 }
 
 /// What a tunnel client says of itself, the same for both kinds.
@@ -49,6 +62,8 @@ pub(crate) struct Figures {
     /// Posts by outcome, in the client's words.
     pub(crate) posts: Vec<(String, u64)>,
     pub(crate) in_flight: u64,
+    /// Calls that got no answer of the server since the last that did.
+    pub(crate) failing: u64,
 }
 
 /// What is wrong with a living tunnel client.

@@ -154,6 +154,7 @@ fn page(status: Status) -> serde_json::Value {
             "child": child(&status.tunnel.child),
             "ready": status.tunnel.ready,
             "last_good_poll_s": status.tunnel.last_good_poll_s,
+            "last_answered_s": status.tunnel.last_answered_s,
         },
         "sandbox": status.sandbox.map(|sandbox| json!({"backend": sandbox.backend, "state": sandbox.state})),
         "readiness": status.readiness,

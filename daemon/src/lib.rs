@@ -35,6 +35,7 @@ mod process;
 pub mod programs;
 mod readiness;
 mod record;
+mod relayed;
 mod reload;
 mod servers;
 mod signals;

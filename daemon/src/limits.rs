@@ -48,6 +48,11 @@ pub const POLL_STALE_AFTER: Duration = Duration::from_secs(10);
 /// Answers in a row with an error of the official client before its calls count as failing.
 pub const BAD_ANSWERS: u64 = 3;
 
+/// Time that the tunnel may hold commands of which none reaches the server.
+pub const RELAY_PATIENCE: Duration = Duration::from_secs(10);
+/// Time over the reply budget that a call of the tunnel may be at work: it may have waited for a place, and its end takes a while.
+pub const REPLY_SLACK: Duration = Duration::from_secs(60);
+
 /// Connections to the HTTP endpoints at once.
 pub const HTTP_CONNECTIONS: usize = 32;
 /// Time for a request's head to arrive.

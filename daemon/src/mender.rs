@@ -141,6 +141,7 @@ mod tests {
                     troubles: kinds.iter().map(trouble).collect(),
                     ..TunnelHealth::default()
                 }),
+                relayed: None,
             }),
         }
     }

@@ -9,6 +9,8 @@ use crate::notify;
 use crate::plan;
 use crate::probe::Probe;
 use crate::readiness;
+use crate::relayed::Watch;
+use crate::servers;
 use crate::tunnel_health::Asker;
 use hands_control::types::daemon::Readiness;
 use hands_metrics::{PollOutcome, PostOutcome, Process, Registry};
@@ -25,6 +27,7 @@ pub(crate) struct Monitor {
     mender: Mender,
     server: Lives,
     tunnel: Lives,
+    relays: Watch,
     totals: Totals,
     tunnel_was_started: bool,
     /// The tunnel process whose polls are counted.
@@ -63,6 +66,7 @@ impl Monitor {
             mender: Mender::default(),
             server: Lives::default(),
             tunnel: Lives::default(),
+            relays: Watch::default(),
             totals: Totals::default(),
             tunnel_was_started: false,
             polling: None,
@@ -128,12 +132,29 @@ impl Monitor {
                 }
             }
         };
-        let (ping, health) = tokio::join!(pinging, asking);
+        let run = self.core.home.run_dir();
+        let listing = async {
+            match (life, server.pid) {
+                (Some(_), Some(pid)) => servers::of_one(&run, pid).await,
+                _ => None,
+            }
+        };
+        let (ping, mut health, sessions) = tokio::join!(pinging, asking, listing);
+        let relayed = match (life, sessions) {
+            (Some(life), Some(sessions)) => Some(self.relays.gather(life.pid, &sessions)),
+            _ => None,
+        };
+        if let Some(health) = &mut health {
+            let budget = config.reply_budget;
+            let trouble = self.relays.judge(health, relayed.as_ref(), budget, now);
+            health.troubles.extend(trouble);
+        }
         let tunnel = config.tunnel.id.is_some().then_some(TunnelFacts {
             state: tunnel.state,
             reason: tunnel.reason,
             official,
             health,
+            relayed,
         });
         Facts {
             server: ServerFacts {

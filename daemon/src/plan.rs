@@ -3,7 +3,7 @@
 use crate::limits;
 use crate::log::log_lines;
 use crate::programs::{self, Programs};
-use hands_config::{Config, Home, TunnelClient};
+use hands_config::{Config, Home, KeyStore, TunnelClient};
 use hands_tunnel::driver::{Choice, ClientSpec, Kind};
 use hands_tunnel::secret::KeyReference;
 use std::ffi::{OsStr, OsString};
@@ -113,9 +113,8 @@ impl Basis {
     }
 
     fn tunnel_spec(&self, config: &Config, id: &str) -> Result<Spec, String> {
-        let key = self.key_file(config);
-        check_key(&key)?;
         let official = self.official(config)?;
+        let key = self.key(config, id, official.is_some())?;
         let builtin = self.programs.tunnel.clone();
         let health_socket = tunnel_socket(&self.home);
         let spec = ClientSpec {
@@ -126,10 +125,11 @@ impl Basis {
             builtin: builtin.unwrap_or_else(|| self.programs.mcp.with_file_name("hands-tunnel")),
             official,
             tunnel_id: id.to_owned(),
-            key: KeyReference::File(key),
+            key,
             base_url: config.tunnel.base_url.clone(),
             mcp_argv: self.mcp_argv()?,
             health_socket: health_socket.clone(),
+            health_parent_only: true,
             health_url_file: None,
             pid_file: None,
             log_file: None,
@@ -159,8 +159,26 @@ impl Basis {
         })
     }
 
-    /// Where the key lies.
-    pub(crate) fn key_file(&self, config: &Config) -> PathBuf {
+    /// Where the client finds the key. One that was put into the system's store for secrets is never written to a file for a
+    /// client that reads only files: it was put there so that it lies in none.
+    fn key(&self, config: &Config, id: &str, official: bool) -> Result<KeyReference, String> {
+        match config.tunnel.key_store {
+            KeyStore::Keychain if official => Err(
+                "the key is in the system's store for secrets, and the official client takes it from a file only: \
+                 run `handsctl tunnel setup --store file`, or set tunnel.client to `builtin`"
+                    .to_owned(),
+            ),
+            KeyStore::Keychain => Ok(KeyReference::Keychain(id.to_owned())),
+            KeyStore::File => {
+                let file = self.key_file(config);
+                check_key(&file)?;
+                Ok(KeyReference::File(file))
+            }
+        }
+    }
+
+    /// Where the key's file lies.
+    fn key_file(&self, config: &Config) -> PathBuf {
         let named = config.tunnel.key_file.clone();
         named.unwrap_or_else(|| self.home.tunnel_key_file())
     }

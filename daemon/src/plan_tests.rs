@@ -79,3 +79,21 @@ fn without_an_id_there_is_no_tunnel_and_a_bad_key_needs_the_operator() {
     config.tunnel.client_path = Some(PathBuf::from("/nowhere/tunnel-client"));
     assert!(operator(place.basis.tunnel(&config)).contains("/nowhere/tunnel-client"));
 }
+
+#[test]
+fn a_key_in_the_keychain_is_for_the_builtin_client_alone() {
+    let place = place();
+    let mut config = Config::default();
+    config.tunnel.id = Some("tunnel_1".to_owned());
+    config.tunnel.key_store = KeyStore::Keychain;
+    let key = |official| place.basis.key(&config, "tunnel_1", official);
+    assert_eq!(
+        key(false),
+        Ok(KeyReference::Keychain("tunnel_1".to_owned()))
+    );
+    assert!(key(true).unwrap_err().contains("--store file"));
+    // Asked before the client itself is run, and without a key in a file.
+    config.tunnel.client_path = Some(PathBuf::from("/bin/true"));
+    let why = operator(place.basis.tunnel(&config));
+    assert!(why.contains("--store file"), "{why}");
+}

@@ -38,6 +38,25 @@ pub(crate) fn identity(pid: u32) -> Option<String> {
     (!state.starts_with('Z')).then(|| format!("{} {}", time.join(" "), program.join(" ")))
 }
 
+/// The process that started it; none where there is no such process.
+#[cfg(target_os = "linux")]
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, tail) = stat.rsplit_once(')')?;
+    tail.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The process that started it; none where there is no such process.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    let output = std::process::Command::new("/bin/ps")
+        .args(["-o", "ppid=", "-p", &pid.to_string()])
+        .env_clear()
+        .output()
+        .ok()?;
+    String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+}
+
 /// Sends the process a signal; false if there is none of that id.
 pub(crate) fn signal(pid: u32, signal: Signal) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, signal).is_ok())

@@ -179,6 +179,7 @@ mod tests {
             reason: None,
             official: false,
             health: Some(TunnelHealth::default()),
+            relayed: None,
         };
         let facts = |tunnel: &TunnelFacts| Facts {
             server: well(),

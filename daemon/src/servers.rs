@@ -16,8 +16,14 @@ pub(crate) async fn status(run: &Path, pid: u32) -> Option<ServerStatus> {
     client.get("/v1/status").await.ok()
 }
 
-/// The sessions of all servers, without the daemon's own.
-pub(crate) async fn sessions(run: &Path) -> Sessions {
+/// The sessions of the server with that process id.
+pub(crate) async fn of_one(run: &Path, pid: u32) -> Option<Sessions> {
+    let client = ask(&server_socket(run, pid)).await?;
+    client.get("/v1/sessions").await.ok()
+}
+
+/// The sessions of all servers, without the daemon's own; those of the relays that the process `tunnel` started are marked.
+pub(crate) async fn sessions(run: &Path, tunnel: Option<u32>) -> Sessions {
     let mut all = Sessions::default();
     for (pid, found) in each::<Sessions>(run, "/v1/sessions").await {
         for mut session in found.sessions {
@@ -26,6 +32,8 @@ pub(crate) async fn sessions(run: &Path) -> Sessions {
                 .client
                 .as_ref()
                 .is_some_and(|client| client.name == probe::NAME);
+            let parent = session.peer_pid.and_then(process::parent);
+            session.through_tunnel = parent.is_some() && parent == tunnel;
             if !own {
                 all.sessions.push(session);
             }

@@ -9,7 +9,9 @@ use crate::mender::Life;
 use hands_control::Client;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
@@ -87,6 +89,8 @@ impl Asker {
     }
 
     async fn official(&mut self, pid: u32, poll_timeout: Duration) -> Result<TunnelHealth, String> {
+        // Its program leaves the mode to the umask, and asks nobody who it is.
+        close_to_others(&self.socket);
         let client = self.client().await?;
         let fetch = async |path| client.fetch(path).await.map_err(|why| why.to_string());
         let (status, ready) = fetch("/readyz").await?;
@@ -123,6 +127,14 @@ impl Asker {
             });
         }
         Ok(health)
+    }
+}
+
+/// The folder keeps others out as well, so a failure is no reason to do without the figures.
+fn close_to_others(socket: &Path) {
+    let is_open = |mode: u32| mode & 0o077 != 0;
+    if std::fs::symlink_metadata(socket).is_ok_and(|meta| is_open(meta.mode())) {
+        let _ = std::fs::set_permissions(socket, Permissions::from_mode(0o600));
     }
 }
 
@@ -170,6 +182,9 @@ fn read_page(page: &Value, age: Duration, poll_timeout: Duration) -> TunnelHealt
             polls: totals(&page["poll"]["by_outcome"]),
             posts: totals(&page["commands"]["posts_by_outcome"]),
             in_flight: page["commands"]["in_flight"].as_u64().unwrap_or_default(),
+            failing: page["commands"]["failures_in_a_row"]
+                .as_u64()
+                .unwrap_or_default(),
         },
     }
 }
@@ -318,6 +333,7 @@ impl Seen {
                     .map(|(status, count)| (status.clone(), *count))
                     .collect(),
                 in_flight: totals.in_flight,
+                failing: self.bad_in_a_row,
             },
         }
     }

@@ -242,3 +242,47 @@ async fn a_killed_daemons_tunnel_and_relay_are_gone_after_the_next_start() {
         common::running(&place)
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_that_do_not_reach_the_server_are_seen_and_mended() {
+    let plane = ControlPlane::start(Script::default()).await;
+    let place = Place::new();
+    let daemon = start(&place, &plane).await;
+    let first = daemon.ready().await.tunnel.child.pid.unwrap();
+    Planner::new(&plane).initialize().await;
+    reads_a_file(&place, &plane).await;
+    let status = daemon
+        .until("answered, and not just now", |status| {
+            status.tunnel.last_answered_s >= Some(6)
+        })
+        .await;
+    assert_eq!(status.tunnel.at_work_s, None);
+    // Between the two, and neither can tell alone: the tunnel has passed them on, the server has nothing to do.
+    let relay = relay_of(first).unwrap();
+    send(relay, Signal::STOP);
+    let call = Planner::new(&plane).list_tools();
+    let status = daemon
+        .within(Duration::from_secs(25), "seen", |status| {
+            let reasons = &status.readiness.reasons;
+            reasons.iter().any(|reason| {
+                reason.code == "tunnel_calls_fail" && reason.message.contains("none of them")
+            })
+        })
+        .await;
+    assert_eq!(status.server.restarts, 0);
+    let status = daemon
+        .within(Duration::from_secs(60), "mended", |status| {
+            status.readiness.ready && status.tunnel.child.pid != Some(first)
+        })
+        .await;
+    assert_eq!(
+        (status.tunnel.child.restarts, status.server.restarts),
+        (1, 0)
+    );
+    common::gone(relay).await;
+    // The one that was held has its one answer, and the next one works.
+    let answers = plane.answers(&call.request_id);
+    assert!(answers.finals() <= 1, "{answers:?}");
+    reads_a_file(&place, &plane).await;
+    daemon.stop().await;
+}

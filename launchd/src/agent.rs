@@ -6,9 +6,6 @@ use crate::service::Service;
 use launchd::{KeepAliveOptions, Launchd, ProcessType, ResourceLimits};
 use std::collections::HashMap;
 
-/// Readable by the owner only, whatever the daemon creates.
-const UMASK: u16 = 0o077;
-
 /// The text of the property list.
 ///
 /// # Errors
@@ -52,7 +49,7 @@ fn build(service: &Service) -> Result<Launchd, launchd::Error> {
         // and that of every command run for them.
         .with_process_type(ProcessType::Interactive)
         .with_soft_resource_limits(ResourceLimits::new().with_number_of_files(OPEN_FILES))
-        .with_umask(UMASK)
+        // No umask: commands inherit it, and the files that they make are to be as the person's own.
         // What is printed before the daemon's own log is open, or by a panic.
         .with_standard_out_path(logs.join("launchd.out.log"))?
         .with_standard_error_path(logs.join("launchd.err.log"))?;

@@ -33,8 +33,7 @@ Type=notify
 NotifyAccess=main
 ExecStart={command}
 ExecReload=kill -HUP $MAINPID
-{environment}UMask=0077
-WatchdogSec={WATCHDOG_S}
+{environment}WatchdogSec={WATCHDOG_S}
 TimeoutStartSec={START_TIMEOUT_S}
 TimeoutStopSec={STOP_TIMEOUT_S}
 # The daemon stops its children in order. Jobs that it adopted outlive it.
@@ -45,6 +44,8 @@ RestartSec={RESTART_S}
 RestartPreventExitStatus={EXIT_CONFIG}
 # A command that used up the memory is ended alone, not the daemon with it.
 OOMPolicy=continue
+# No UMask=: commands inherit it, and a person expects the files that they make to be as their own would be. What the home
+# holds is private by its own modes.
 # Lets a command's memory and processes be bounded in a group of its own.
 Delegate=memory pids
 {LEFT_OUT}

@@ -30,7 +30,6 @@ fn expected(service: &Service, with_home: bool) -> serde_json::Value {
         "StandardOutPath": format!("{home}/logs/launchd.out.log"),
         "ThrottleInterval": limits::THROTTLE_S,
         // A number is decimal in a property list: 63 is 077.
-        "Umask": 63,
     });
     if with_home {
         value["EnvironmentVariables"] = serde_json::json!({"HANDS_HOME": home});

@@ -171,7 +171,6 @@ fn no_setting_is_there_that_breaks_the_sandbox_or_adds_privileges() {
         "NotifyAccess",
         "ExecStart",
         "ExecReload",
-        "UMask",
         "WatchdogSec",
         "TimeoutStartSec",
         "TimeoutStopSec",
@@ -189,7 +188,6 @@ fn no_setting_is_there_that_breaks_the_sandbox_or_adds_privileges() {
         "KillMode=process",
         "Restart=on-failure",
         "WatchdogSec=30",
-        "UMask=0077",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}");
     }

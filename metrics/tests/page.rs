@@ -4,7 +4,7 @@
 use hands_metrics::{
     Child, ChildState, Guardrail, JobState, PollOutcome, PostOutcome, Process, Registry,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn has(page: &str, line: &str) {
     assert!(
@@ -146,7 +146,15 @@ fn a_watched_child_is_reported_beside_ourselves() {
         .spawn()
         .unwrap();
     registry.watch(Process::Tunnel, Some(child.id()));
-    let page = registry.render();
+    // Just after its start it has next to nothing in memory.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let page = loop {
+        let page = registry.render();
+        let is_up = value(&page, CHILD).is_some_and(|bytes| bytes > 10_000.0);
+        if is_up || Instant::now() >= deadline {
+            break page;
+        }
+    };
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(value(&page, CHILD).unwrap() > 10_000.0);

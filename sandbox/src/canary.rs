@@ -10,7 +10,9 @@ use crate::report::{Done, Ending, decode_bytes};
 use crate::runner;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File};
 use std::io::{BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -142,12 +144,17 @@ impl Drop for World {
 
 impl World {
     fn make(scratch: &Path) -> std::io::Result<Self> {
-        std::fs::create_dir_all(scratch)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(scratch)?;
         let scratch = scratch.canonicalize()?;
         let root = scratch.join(format!("canary-{}", std::process::id()));
-        std::fs::create_dir(&root)?;
+        DirBuilder::new().mode(0o700).create(&root)?;
         // Whoever sweeps the scratch folder sees by this that the world is in use.
-        let lock = std::fs::File::create(root.join("lock"))?;
+        let mut options = File::options();
+        options.create(true).truncate(true).write(true).mode(0o600);
+        let lock = options.open(root.join("lock"))?;
         lock.lock()?;
         for folder in ["ws/d", "ws/secret", "ws/run", "tmp", "outside"] {
             std::fs::create_dir_all(root.join(folder))?;

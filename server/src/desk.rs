@@ -9,6 +9,7 @@ use hands_control::{ApiError, Guard, Handler, Reply, Request, rfc3339, server_so
 use hands_sandbox::ancestry::descends_from_runner;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -108,7 +109,13 @@ impl Answers {
     }
 
     fn sessions(&self) -> Vec<Session> {
+        let ago = |at: Option<Instant>| at.map(|at| at.elapsed().as_millis() as u64);
         let session = |session: Arc<crate::session::Session>| Session {
+            peer_pid: session.peer(),
+            through_tunnel: false,
+            asked_ms_ago: ago(session.pulse().asked),
+            answered_ms_ago: ago(session.pulse().answered),
+            at_work_ms: ago(session.pulse().at_work_since),
             id: session.id.clone(),
             server_pid: std::process::id(),
             client: session

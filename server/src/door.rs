@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use hands_config::Home;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,6 +93,7 @@ impl Door {
             .create(true)
             .truncate(false)
             .write(true)
+            .mode(0o600)
             .open(&lock_path)
             .with_context(|| format!("opening {}", lock_path.display()))?;
         if lock.try_lock().is_err() {
@@ -155,7 +157,7 @@ async fn try_serve(
     mut stream: UnixStream,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
-    check_peer(&stream)?;
+    let peer = check_peer(&stream)?;
     let hello = Hello::read(&mut stream)
         .await
         .context("reading its first line")?;
@@ -170,6 +172,7 @@ async fn try_serve(
     stream.set_nonblocking(false)?;
     let writer: StdStream = stream.try_clone()?;
     let session = Session::open(hub)?;
+    session.set_peer(peer);
     hub.live.line(&format!(
         "session {} opened by relay {} (pid {})",
         session.id, hello.version, hello.pid
@@ -183,7 +186,8 @@ async fn try_serve(
     Ok(())
 }
 
-fn check_peer(stream: &UnixStream) -> anyhow::Result<()> {
+/// The process that connects, if it may.
+fn check_peer(stream: &UnixStream) -> anyhow::Result<u32> {
     let peer = stream.peer_cred().context("asking who it is")?;
     let own = rustix::process::geteuid().as_raw();
     if peer.uid() != own {
@@ -195,5 +199,5 @@ fn check_peer(stream: &UnixStream) -> anyhow::Result<()> {
     if hands_sandbox::ancestry::descends_from_runner(pid)? {
         bail!("process {pid} runs inside the sandbox");
     }
-    Ok(())
+    Ok(pid.unsigned_abs())
 }

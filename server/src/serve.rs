@@ -166,6 +166,7 @@ pub(crate) async fn connection(
     let output = Output::start(output);
     let front = Front::new(input, output.clone(), line_bytes);
     let shutdown = front.shutdown();
+    session.attend(front.flights());
     let handler = Handler::new(Arc::clone(session), front.flights());
     let running = rmcp::service::serve_directly(handler, front, None);
     tokio::select! {

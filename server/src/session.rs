@@ -3,6 +3,7 @@
 use crate::confinement::{Confinement, own_programs};
 use crate::files::analysis::Analyses;
 use crate::files::locks::Locks;
+use crate::front::{Flights, Pulse};
 use crate::hub::Hub;
 use crate::live::Live;
 use anyhow::Context;
@@ -10,10 +11,11 @@ use hands_activity::{Recovery, SessionTrail};
 use hands_config::Config;
 use hands_policy::paths::{PathPolicy, Settings};
 use hands_policy::permission::{Grant, GrantLimits, Grants};
-use std::fs::File;
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::Semaphore;
 
@@ -50,6 +52,10 @@ pub struct Session {
     client: Mutex<Option<(String, String)>>,
     calls: AtomicU64,
     closed: AtomicBool,
+    /// The requests of its connection, once it is served.
+    flights: OnceLock<Flights>,
+    /// The process at the other end of its socket.
+    peer: OnceLock<u32>,
     scratch: Scratch,
 }
 
@@ -98,6 +104,8 @@ impl Session {
             client: Mutex::default(),
             calls: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            flights: OnceLock::new(),
+            peer: OnceLock::new(),
         });
         hub.enlist(&session);
         Ok(session)
@@ -114,6 +122,26 @@ impl Session {
     pub fn client(&self) -> Option<(String, String)> {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         client.clone()
+    }
+
+    /// Notes whose requests these are; the first counts.
+    pub(crate) fn attend(&self, flights: Flights) {
+        let _ = self.flights.set(flights);
+    }
+
+    /// Notes which process is at the other end; the first counts.
+    pub(crate) fn set_peer(&self, pid: u32) {
+        let _ = self.peer.set(pid);
+    }
+
+    /// The process at the other end of its socket; none over standard input and output.
+    pub fn peer(&self) -> Option<u32> {
+        self.peer.get().copied()
+    }
+
+    /// When its client last asked and was last answered.
+    pub fn pulse(&self) -> Pulse {
+        self.flights.get().map(Flights::pulse).unwrap_or_default()
     }
 
     /// Calls answered.
@@ -164,9 +192,15 @@ impl Scratch {
     fn make(parent: &Path, id: &str) -> anyhow::Result<Self> {
         let folder = parent.join(id);
         let tmp = folder.join("tmp");
-        std::fs::create_dir_all(&tmp)
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&tmp)
             .with_context(|| format!("making the session's folder {}", tmp.display()))?;
-        let lock = File::create(folder.join(LOCK))
+        let mut options = File::options();
+        options.create(true).truncate(true).write(true).mode(0o600);
+        let lock = options
+            .open(folder.join(LOCK))
             .with_context(|| format!("making the lock in {}", folder.display()))?;
         lock.lock()
             .with_context(|| format!("locking {}", folder.display()))?;

@@ -4,7 +4,7 @@
 //! loopback, scriptable from a test; an MCP client's view over it ([`Planner`]); a check of
 //! everything that went over the wire against the machine-readable contract ([`Contract`]); and
 //! an MCP server of a few lines (the example `mcp-echo`, found by [`echo_program`]) that can be
-//! told to misbehave.
+//! told to misbehave; and a real store for secrets on a bus of its own ([`SecretService`]).
 //!
 //! What it is not: a mock that repeats what a client does. It holds the service's side of the
 //! rules (a command is handed out once, answered once, a second answer is 404) and leaves it to
@@ -30,6 +30,7 @@ mod command;
 mod contract;
 mod fault;
 mod http;
+mod keyring;
 mod plane;
 mod planner;
 mod programs;
@@ -38,6 +39,7 @@ mod record;
 pub use command::Command;
 pub use contract::Contract;
 pub use fault::{Endpoint, Fault, RetryAfter, Span};
+pub use keyring::SecretService;
 pub use plane::{ControlPlane, Script};
 pub use planner::{Call, Planner};
 pub use programs::{build_program, echo_program, program};

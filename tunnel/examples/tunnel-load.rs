@@ -82,6 +82,7 @@ fn start(
         base_url: Some(plane.base_url()),
         mcp_argv: vec![echo_program().display().to_string()],
         health_socket: folder.join("health"),
+        health_parent_only: false,
         health_url_file: None,
         pid_file: None,
         log_file: Some(folder.join("log")),

@@ -83,7 +83,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), StartErr
         config.health_socket.as_deref(),
         config.health_url_file.as_deref(),
     )
-    .await?;
+    .await?
+    .parent_only(config.health_parent_only);
     let _pid_file = config.pid_file.clone().map(PidFile::write).transpose()?;
 
     let spec = ChildSpec {

@@ -29,6 +29,8 @@ pub struct Config {
     pub health_listen: Option<SocketAddr>,
     /// Where they listen on a Unix socket.
     pub health_socket: Option<PathBuf>,
+    /// Whether only the process that started this one is answered there.
+    pub health_parent_only: bool,
     /// The file that gets their URL.
     pub health_url_file: Option<PathBuf>,
     /// The file that gets the process id.
@@ -184,6 +186,7 @@ impl Config {
             hidden,
             calls: call_limits(&sources, flags, &file)?,
             health_listen: listen.as_deref().map(loopback).transpose()?,
+            health_parent_only: flags.health_parent_only,
             health_socket: sources.path(
                 &flags.health_socket,
                 "HEALTH_UNIX_SOCKET",

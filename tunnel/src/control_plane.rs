@@ -277,11 +277,12 @@ async fn timed<T>(
     }
 }
 
-/// An error with all its causes, without the URL (it says nothing that the cause does not).
+/// An error with all its causes, and of the URL whom it names: the rest is the tunnel's.
 fn describe(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     if let Some(url) = error.url() {
-        text = text.replace(&format!(" for url ({url})"), "");
+        let who = url.origin().ascii_serialization();
+        text = text.replace(&format!(" for url ({url})"), &format!(" to {who}"));
     }
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {

@@ -95,6 +95,8 @@ pub struct ClientSpec {
     pub mcp_argv: Vec<String>,
     /// The Unix socket of its health pages.
     pub health_socket: PathBuf,
+    /// Whether only the process that starts the client is answered there; of the built-in client alone.
+    pub health_parent_only: bool,
     /// The file that gets their URL.
     pub health_url_file: Option<PathBuf>,
     /// The file that gets its process id.
@@ -234,6 +236,7 @@ impl ClientSpec {
         let key = match &self.key {
             KeyReference::Env(name) => format!("env:{name}"),
             KeyReference::File(path) => format!("file:{}", path.display()),
+            KeyReference::Keychain(account) => format!("keychain:{account}"),
         };
         let mut all = vec![
             ("--control-plane.tunnel-id", self.tunnel_id.clone()),
@@ -259,6 +262,9 @@ impl ClientSpec {
         if let Some(timeout) = self.poll_timeout {
             all.push(("--control-plane.poll-timeout", durations::show(timeout)));
         }
+        if kind == Kind::Builtin && self.health_parent_only {
+            all.push(("--health.parent-only", "true".to_owned()));
+        }
         if let (Kind::Builtin, Some(path)) = (kind, &self.journal) {
             all.push(("--journal.file", text(path)));
         }
@@ -277,7 +283,7 @@ impl ClientSpec {
     fn env_remove(&self) -> Vec<String> {
         let kept = match &self.key {
             KeyReference::Env(name) => Some(name.as_str()),
-            KeyReference::File(_) => None,
+            KeyReference::File(_) | KeyReference::Keychain(_) => None,
         };
         let all = OVERRULING.into_iter().filter(|name| Some(*name) != kept);
         all.map(str::to_owned).collect()
@@ -421,6 +427,7 @@ mod tests {
                 "q\"$x'".into(),
             ],
             health_socket: "/run/h.sock".into(),
+            health_parent_only: false,
             health_url_file: None,
             pid_file: None,
             log_file: Some("/run/log".into()),

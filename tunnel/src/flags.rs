@@ -24,6 +24,29 @@ pub enum Action {
     Doctor(DoctorFlags),
     /// Ask a running client whether it is alive and ready.
     Health(HealthFlags),
+    /// Keep an API key in the system's store for secrets: Keychain, or the Secret Service.
+    #[command(subcommand)]
+    Key(KeyAction),
+}
+
+/// What is done with a key in the system's store for secrets.
+#[derive(Debug, Subcommand)]
+pub enum KeyAction {
+    /// Read the key from standard input and store it.
+    Store {
+        /// The account to store it under.
+        account: String,
+    },
+    /// Say whether it is there and can be read; it is not shown.
+    Check {
+        /// The account.
+        account: String,
+    },
+    /// Remove it.
+    Forget {
+        /// The account.
+        account: String,
+    },
 }
 
 /// Flags of `run`. A flag wins over the environment, that over the file, that over the default.
@@ -41,8 +64,11 @@ pub struct Flags {
     /// The tunnel's id [env: CONTROL_PLANE_TUNNEL_ID]
     #[arg(long = "control-plane.tunnel-id", value_name = "ID")]
     pub tunnel_id: Option<String>,
-    /// Where the API key is: env:NAME or file:/path (mode 0600) [env: CONTROL_PLANE_API_KEY holds the key itself]
-    #[arg(long = "control-plane.api-key", value_name = "env:NAME|file:PATH")]
+    /// Where the API key is: env:NAME, file:/path (mode 0600) or keychain:ACCOUNT [env: CONTROL_PLANE_API_KEY holds the key itself]
+    #[arg(
+        long = "control-plane.api-key",
+        value_name = "env:NAME|file:PATH|keychain:ACCOUNT"
+    )]
     pub api_key: Option<String>,
     /// Sent as OpenAI-Organization [env: CONTROL_PLANE_ORGANIZATION_ID]
     #[arg(long = "control-plane.organization-id", value_name = "ID")]
@@ -80,6 +106,14 @@ pub struct Flags {
     /// Unix socket of the health pages [env: HEALTH_UNIX_SOCKET]
     #[arg(long = "health.unix-socket", value_name = "PATH")]
     pub health_socket: Option<PathBuf>,
+    /// On that socket answer only the process that started this client
+    #[arg(
+        long = "health.parent-only",
+        value_name = "true|false",
+        action = clap::ArgAction::Set,
+        default_value_t = false
+    )]
+    pub health_parent_only: bool,
     /// File that the health pages' URL is written to [env: HEALTH_URL_FILE]
     #[arg(long = "health.url-file", value_name = "FILE")]
     pub health_url_file: Option<PathBuf>,

@@ -54,6 +54,7 @@ pub struct Listeners {
     tcp: Option<TcpListener>,
     unix: Option<UnixListener>,
     files: Vec<PathBuf>,
+    parent_only: bool,
 }
 
 impl Listeners {
@@ -91,6 +92,13 @@ impl Listeners {
         Ok(this)
     }
 
+    /// Whether the socket answers only the process that started this one: a supervisor tells what may be known, to whom it may.
+    #[must_use]
+    pub fn parent_only(mut self, only: bool) -> Self {
+        self.parent_only = only;
+        self
+    }
+
     /// Where the pages listen on loopback.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok())
@@ -98,7 +106,12 @@ impl Listeners {
 
     /// Serves the pages until dropped; takes socket and URL file away then.
     pub async fn serve(self, status: Arc<Status>) {
-        let Self { tcp, unix, files } = self;
+        let Self {
+            tcp,
+            unix,
+            files,
+            parent_only,
+        } = self;
         let _files = RemoveOnDrop(files);
         let slots = Arc::new(Semaphore::new(limits::HEALTH_CONNECTIONS));
         let on_tcp = async {
@@ -120,10 +133,10 @@ impl Listeners {
                     return;
                 };
                 match listener.accept().await {
-                    Ok((stream, _)) if is_mine(&stream) => {
+                    Ok((stream, _)) if may_ask(&stream, parent_only) => {
                         connection(stream, Arc::clone(&status), slot);
                     }
-                    Ok(_) => tracing::warn!("refused another user's health request"),
+                    Ok(_) => tracing::warn!("refused a health request of another user or process"),
                     Err(error) => pause(&error).await,
                 }
             }
@@ -150,11 +163,13 @@ async fn pause(error: &std::io::Error) {
     tokio::time::sleep(limits::BACKOFF_MIN).await;
 }
 
-fn is_mine(stream: &UnixStream) -> bool {
+fn may_ask(stream: &UnixStream, parent_only: bool) -> bool {
     let me = rustix::process::geteuid().as_raw();
-    stream
-        .peer_cred()
-        .is_ok_and(|peer| peer.uid() == me || peer.uid() == 0)
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_pid());
+    stream.peer_cred().is_ok_and(|peer| {
+        let is_parent = peer.pid().is_some() && peer.pid() == parent;
+        (peer.uid() == me || peer.uid() == 0) && (is_parent || !parent_only)
+    })
 }
 
 /// Binds beside the path and moves the socket there, so that it is private before it has its

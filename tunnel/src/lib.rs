@@ -35,6 +35,7 @@ pub mod flags;
 pub mod health;
 pub mod journal;
 pub mod jsonrpc;
+pub mod keychain;
 pub mod limits;
 pub mod lines;
 pub mod link;

@@ -111,6 +111,8 @@ pub const STOP_CHILD: Duration = Duration::from_millis(1500);
 pub const JOURNAL_COMPACT: u64 = 1 << 20;
 /// The longest file that a secret is read from, in bytes.
 pub const SECRET_MAX: u64 = 64 << 10;
+/// How long the system's store for secrets may take; a person may have to unlock it.
+pub const KEYCHAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest configuration file read, in bytes.
 pub const CONFIG_MAX: u64 = 1 << 20;
 /// Connections at once to the health address.

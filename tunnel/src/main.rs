@@ -7,8 +7,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use hands_tunnel::config::{Config, process_env};
-use hands_tunnel::flags::{Action, Cli, DoctorFlags, Flags, HealthFlags};
-use hands_tunnel::{app, ask, doctor, logging};
+use hands_tunnel::flags::{Action, Cli, DoctorFlags, Flags, HealthFlags, KeyAction};
+use hands_tunnel::secret::{ApiKey, SecretError};
+use hands_tunnel::{app, ask, doctor, keychain, limits, logging};
 use tokio_util::sync::CancellationToken;
 
 fn main() -> ExitCode {
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
             Action::Run(flags) => run(&flags).await,
             Action::Doctor(flags) => check(&flags).await,
             Action::Health(flags) => health(&flags).await,
+            Action::Key(action) => key(&action),
         }
     });
     // A name being resolved must not hold the end up.
@@ -96,4 +98,34 @@ async fn health(flags: &HealthFlags) -> ExitCode {
         ));
     }
     ExitCode::from(if report.live && report.ready { 0 } else { 2 })
+}
+
+fn key(action: &KeyAction) -> ExitCode {
+    let done = match action {
+        KeyAction::Store { account } => {
+            typed().and_then(|key| keychain::store(account, &ApiKey::new(&key)?))
+        }
+        KeyAction::Check { account } => keychain::fetch(account).map(drop),
+        KeyAction::Forget { account } => keychain::forget(account),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(1, &error.to_string()),
+    }
+}
+
+/// What standard input holds.
+fn typed() -> Result<String, SecretError> {
+    use std::io::Read;
+    let mut text = String::new();
+    let read = std::io::stdin()
+        .take(limits::SECRET_MAX)
+        .read_to_string(&mut text);
+    match read {
+        Ok(_) => Ok(text),
+        Err(error) => Err(SecretError::Io {
+            path: "standard input".into(),
+            error,
+        }),
+    }
 }

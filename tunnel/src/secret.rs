@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::limits;
+use crate::{keychain, limits};
 
 /// A secret. It has no readable `Debug`, no `Display` and no serialization.
 #[derive(Clone)]
@@ -51,10 +51,10 @@ pub enum SecretError {
     /// It could not stand in a header.
     #[error("the API key holds characters other than printable ASCII; is it the right file?")]
     Unprintable,
-    /// Neither `env:` nor `file:`.
+    /// None of `env:`, `file:`, `keychain:`.
     #[error(
-        "the API key must be given as env:NAME or file:/path, never as itself: an argument or a \
-         configuration file can be read by others"
+        "the API key must be given as env:NAME, file:/path or keychain:ACCOUNT, never as itself: an \
+         argument or a configuration file can be read by others"
     )]
     NotAReference,
     /// The variable is not set.
@@ -87,6 +87,26 @@ pub enum SecretError {
         /// Its owner.
         owner: u32,
     },
+    /// The system's store for secrets cannot be used.
+    #[error("using the {name} for the API key: {reason}; {advice}")]
+    Keychain {
+        /// What the store is called.
+        name: &'static str,
+        /// Why.
+        reason: String,
+        /// What mends it.
+        advice: &'static str,
+    },
+    /// It has no such key.
+    #[error(
+        "the {name} holds no API key for {account}: run `handsctl tunnel setup --store keychain`"
+    )]
+    NotThere {
+        /// What the store is called.
+        name: &'static str,
+        /// The account that was asked for.
+        account: String,
+    },
 }
 
 /// Where a key comes from.
@@ -96,14 +116,20 @@ pub enum KeyReference {
     Env(String),
     /// A file of mode 0600.
     File(PathBuf),
+    /// An account in the system's store for secrets.
+    Keychain(String),
 }
 
 impl KeyReference {
-    /// Reads `env:NAME` or `file:/path`.
+    /// Reads `env:NAME`, `file:/path` or `keychain:ACCOUNT`.
     pub fn parse(text: &str) -> Result<Self, SecretError> {
         let text = text.trim();
         if let Some(name) = text.strip_prefix("env:").filter(|name| !name.is_empty()) {
             return Ok(Self::Env(name.to_owned()));
+        }
+        let account = text.strip_prefix("keychain:");
+        if let Some(account) = account.filter(|account| !account.is_empty()) {
+            return Ok(Self::Keychain(account.to_owned()));
         }
         match text.strip_prefix("file:").filter(|path| !path.is_empty()) {
             Some(path) => Ok(Self::File(PathBuf::from(path))),
@@ -119,6 +145,7 @@ impl KeyReference {
                 ApiKey::new(&text)
             }
             Self::File(path) => from_file(path),
+            Self::Keychain(account) => keychain::fetch(account),
         }
     }
 }

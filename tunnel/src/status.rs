@@ -87,6 +87,7 @@ struct Server {
 #[derive(Debug, Serialize)]
 struct Commands {
     in_flight: u64,
+    failures_in_a_row: u64,
     deadlines_passed: u64,
     posts_by_outcome: std::collections::BTreeMap<&'static str, u64>,
     failures_by_source: std::collections::BTreeMap<&'static str, u64>,
@@ -178,6 +179,7 @@ impl Status {
             },
             commands: Commands {
                 in_flight: metrics.in_flight.get(),
+                failures_in_a_row: metrics.failures_in_a_row.get(),
                 deadlines_passed: metrics.deadlines.get(),
                 posts_by_outcome: metrics.posts.counts(),
                 failures_by_source: metrics.failures.counts(),

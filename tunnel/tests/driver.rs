@@ -53,6 +53,7 @@ impl Rig {
                 "a word with \"quotes\" and $HOME \\ 'too'".to_owned(),
             ],
             health_socket: path("health"),
+            health_parent_only: false,
             health_url_file: Some(path("url")),
             pid_file: Some(path("pid")),
             log_file: Some(path("log")),

@@ -119,10 +119,10 @@ async fn a_refused_key_is_shown_and_rarely_tried() {
     for status in [401, 403] {
         let rig = Rig::start().await;
         rig.ready().await;
-        rig.plane
-            .inject(Endpoint::Poll, Fault::Status(status), Span::UntilHealed);
         let id = rig.plane.push(ping(1));
         rig.plane.final_answer(&id, SOON).await;
+        rig.plane
+            .inject(Endpoint::Poll, Fault::Status(status), Span::UntilHealed);
         let shown = rig
             .status_is("the operator's need", |status| {
                 status["reasons"][0]["code"] == "needs_operator"

@@ -31,6 +31,11 @@ fn say(context: &Context, text: &str) -> Result<(), Failure> {
 pub(crate) async fn stop(context: &Context, client: &Client) -> Result<(), Failure> {
     let asked: Result<Done, _> = client.post("/v1/stop", &json!({})).await;
     asked.map_err(|error| daemon::explain("stopping the daemon", error))?;
+    until_gone(context).await
+}
+
+/// Waits until a daemon that is on its way down is gone.
+pub(crate) async fn until_gone(context: &Context) -> Result<(), Failure> {
     let lock = context.home.run_dir().join("handsd.pid");
     let deadline = Instant::now() + limits::DAEMON_DOWN;
     while is_locked(&lock) {

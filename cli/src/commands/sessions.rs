@@ -54,6 +54,10 @@ pub(crate) fn client(session: &Session) -> String {
         Some(client) => format!("{} {}", client.name, client.version)
             .trim_end()
             .to_owned(),
+        None if session.through_tunnel && session.calls == 0 => {
+            "the tunnel (no planner has called yet)".to_owned()
+        }
+        None if session.through_tunnel => "a planner through the tunnel".to_owned(),
         None => "(has not said)".to_owned(),
     }
 }

@@ -3,11 +3,12 @@
 use super::sessions;
 use crate::exit::{Exit, Failure};
 use crate::output::{harmless, one_line};
-use crate::{Context, daemon};
+use crate::{Context, daemon, when};
 use hands_control::Client;
-use hands_control::types::daemon::{Child, ChildState, Status, Tunnel};
+use hands_control::types::daemon::{Child, ChildState, Readiness, Status, Tunnel};
 use hands_control::types::server::Sessions;
 use serde_json::json;
+use time::OffsetDateTime;
 
 pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
     daemon::block_on(async {
@@ -69,12 +70,16 @@ fn screen(found: &Status, sessions: &Sessions) -> Vec<String> {
         line(
             "daemon",
             format!(
-                "pid {}, version {}, since {}, {http}",
-                daemon.pid, daemon.version, daemon.started_at
+                "pid {}, version {}, up for {}, {http}{}",
+                daemon.pid,
+                daemon.version,
+                span(&daemon.started_at),
+                if daemon.stopping { ", stopping" } else { "" }
             ),
         ),
-        line("server", child(&found.server)),
-        line("tunnel", tunnel(&found.tunnel)),
+        // Why one is not well is said once, in the first line.
+        line("server", child(&found.server, &found.readiness)),
+        line("tunnel", tunnel(&found.tunnel, &found.readiness)),
         line("sandbox", sandbox(found)),
         line("sessions", connected(sessions)),
     ];
@@ -135,42 +140,64 @@ fn ready(found: &Status) -> String {
     format!("no: {}", reasons.join("; "))
 }
 
-fn child(child: &Child) -> String {
-    let mut parts = vec![child.state.as_str().replace('_', " ")];
+fn child(child: &Child, readiness: &Readiness) -> String {
+    let mut parts = vec![format!("{} for {}", state(child.state), span(&child.since))];
     parts.extend(child.pid.map(|pid| format!("pid {pid}")));
-    parts.push(format!("since {}", child.since));
-    if child.restarts > 0 {
-        parts.push(format!("restarted {} times", child.restarts));
+    match child.restarts {
+        0 => {}
+        1 => parts.push("restarted once".to_owned()),
+        times => parts.push(format!("restarted {times} times")),
     }
-    if child.state != ChildState::Running {
-        parts.extend(
-            child
-                .last_exit
-                .as_ref()
-                .map(|exit| format!("last ended with {exit}")),
-        );
-        parts.extend(
-            child
-                .next_start
-                .as_ref()
-                .map(|at| format!("next start {at}")),
-        );
-        parts.extend(child.reason.as_ref().map(|reason| one_line(reason, 200)));
+    let said = |reason: &str| {
+        let mut reasons = readiness.reasons.iter();
+        reasons.any(|known| known.message.contains(reason))
+    };
+    if child.pid.is_none() {
+        let exit = child.last_exit.as_ref();
+        parts.extend(exit.map(|exit| format!("last ended with {exit}")));
     }
+    let next = child.next_start.as_ref();
+    parts.extend(next.map(|at| format!("next start in {}", span(at))));
+    let reason = child.reason.as_deref().filter(|reason| !said(reason));
+    parts.extend(reason.map(|reason| one_line(reason, 200)));
     parts.join(", ")
 }
 
+/// A state in a person's words.
+fn state(state: ChildState) -> &'static str {
+    match state {
+        ChildState::Stopped => "stopped",
+        ChildState::Starting => "starting",
+        ChildState::Running => "running",
+        ChildState::Stopping => "stopping",
+        ChildState::Backoff => "ended, waiting",
+        ChildState::Failed => "not working",
+        ChildState::NeedsOperator => "needs you",
+    }
+}
+
+/// How long ago, or how far ahead, a time is.
+fn span(time: &str) -> String {
+    when::span(time, OffsetDateTime::now_utc())
+}
+
 /// The tunnel in one line.
-pub(crate) fn tunnel(tunnel: &Tunnel) -> String {
+pub(crate) fn tunnel(tunnel: &Tunnel, readiness: &Readiness) -> String {
     if !tunnel.configured {
         return "not configured (local only)".to_owned();
     }
-    let mut text = child(&tunnel.child);
+    let mut text = child(&tunnel.child, readiness);
     for part in [&tunnel.client, &tunnel.id].into_iter().flatten() {
         text.push_str(&format!(", {part}"));
     }
     if let Some(age) = tunnel.last_good_poll_s {
         text.push_str(&format!(", last good poll {age} s ago"));
+    }
+    if let Some(age) = tunnel.last_answered_s {
+        text.push_str(&format!(", last answered {age} s ago"));
+    }
+    if let Some(age) = tunnel.at_work_s {
+        text.push_str(&format!(", a request at work for {age} s"));
     }
     text
 }

@@ -1,5 +1,6 @@
 //! `handsctl tunnel setup|status|test`: connecting ChatGPT.
 
+mod keep;
 mod setup;
 mod trial;
 
@@ -33,7 +34,9 @@ fn status(context: &Context) -> Result<Exit, Failure> {
             .out
             .object(&json!({"tunnel": found.tunnel, "reasons": reasons}))?;
     } else {
-        context.out.text(&in_one_line(&found.tunnel))?;
+        context
+            .out
+            .text(&in_one_line(&found.tunnel, &found.readiness))?;
         for reason in &reasons {
             context.out.text(&reason.message)?;
             if let Some(hint) = &reason.hint {
@@ -54,7 +57,7 @@ fn settings(context: &Context) -> Result<Config, Failure> {
         .map_err(|error| Failure::new("loading the configuration", error.to_string()))
 }
 
-/// Where the key is kept.
+/// Where the key's file is.
 fn key_file(context: &Context, config: &Config) -> PathBuf {
     let named = config.tunnel.key_file.clone();
     named.unwrap_or_else(|| context.home.tunnel_key_file())

@@ -1,5 +1,6 @@
 //! `handsctl up`: start the daemon.
 
+use super::down;
 use super::status::{self, verdict};
 use crate::exit::{Exit, Failure};
 use crate::programs::DAEMON;
@@ -17,6 +18,7 @@ pub(crate) fn run(context: &Context, foreground: bool) -> Result<Exit, Failure> 
         .find(&context.env)
         .map_err(|why| why.failure("finding handsd"))?;
     if foreground {
+        daemon::block_on(refuse_a_second(context))?;
         let cause = command(context, &program).arg("--foreground").exec();
         return Err(Failure::new(
             format!("starting {}", program.display()),
@@ -26,10 +28,24 @@ pub(crate) fn run(context: &Context, foreground: bool) -> Result<Exit, Failure> 
     daemon::block_on(async {
         if let Some(client) = daemon::connect_if_running(context).await? {
             let found = daemon::status(&client).await?;
-            return status::show(context, &client, &found, Some("handsd runs already")).await;
+            if !found.daemon.stopping {
+                let head = format!("handsd runs already, pid {}", found.daemon.pid);
+                return status::show(context, &client, &found, Some(&head)).await;
+            }
+            down::until_gone(context).await?;
         }
         start(context, &program).await
     })
+}
+
+/// Two daemons cannot have one home; who wants one in this terminal is told which one to stop.
+async fn refuse_a_second(context: &Context) -> Result<(), Failure> {
+    let Some(client) = daemon::connect_if_running(context).await? else {
+        return Ok(());
+    };
+    let found = daemon::status(&client).await?;
+    let why = format!("handsd runs already, pid {}", found.daemon.pid);
+    Err(Failure::new("starting the daemon", why).hint("`handsctl down` stops it"))
 }
 
 /// Starts it in the background and waits until it is ready, or says why it is not.

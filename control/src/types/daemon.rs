@@ -129,6 +129,12 @@ pub struct Tunnel {
     /// Seconds since its last good poll.
     #[serde(default)]
     pub last_good_poll_s: Option<u64>,
+    /// Seconds since the server last answered a request that came through it; none where there was none since that server's start.
+    #[serde(default)]
+    pub last_answered_s: Option<u64>,
+    /// Seconds that the oldest unanswered request has been at work.
+    #[serde(default)]
+    pub at_work_s: Option<u64>,
 }
 
 /// Whether a planner's call would work now. Also the body of `/readyz`.

@@ -91,6 +91,21 @@ pub struct Session {
     /// Calls answered.
     #[serde(default)]
     pub calls: u64,
+    /// The process at the other end of its socket; none over standard input and output.
+    #[serde(default)]
+    pub peer_pid: Option<u32>,
+    /// Whether it came through the tunnel; only the daemon knows.
+    #[serde(default)]
+    pub through_tunnel: bool,
+    /// Milliseconds since its client's last request; pings do not count, here and below.
+    #[serde(default)]
+    pub asked_ms_ago: Option<u64>,
+    /// Milliseconds since the last answer.
+    #[serde(default)]
+    pub answered_ms_ago: Option<u64>,
+    /// Milliseconds that its oldest unanswered request has been at work.
+    #[serde(default)]
+    pub at_work_ms: Option<u64>,
     /// What the person has allowed in it.
     #[serde(default)]
     pub grants: Vec<Grant>,

@@ -346,3 +346,16 @@ pub(crate) fn built(name: &str) -> PathBuf {
 pub(crate) fn finished(mut command: Command) -> Output {
     command.stderr(Stdio::piped()).output().unwrap()
 }
+
+/// Runs a command with this text on its standard input.
+pub(crate) fn with_input(mut command: Command, input: &str) -> Output {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may end without reading.
+    let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
+    child.wait_with_output().unwrap()
+}

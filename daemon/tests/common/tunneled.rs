@@ -56,6 +56,21 @@ pub(crate) fn configure(command: &mut Command, plane: &ControlPlane, client: &Tu
         .env("HANDS_TUNNEL_POLL_TIMEOUT_S", "2");
 }
 
+/// A daemon whose tunnel, held by the client of this run, leads to this plane; with something
+/// changed in its command.
+pub(crate) async fn start_with(
+    place: &Place,
+    plane: &ControlPlane,
+    change: impl FnOnce(&mut Command),
+) -> Daemon {
+    key(place, plane.api_key());
+    let change = |command: &mut Command| {
+        configure(command, plane, &TunnelClient::of_this_run());
+        change(command);
+    };
+    place.start_with(change).await
+}
+
 /// A daemon whose tunnel leads to this plane, with its key in place.
 pub(crate) async fn start(place: &Place, plane: &ControlPlane, client: &TunnelClient) -> Daemon {
     key(place, plane.api_key());

@@ -21,6 +21,20 @@ pub struct Flight {
     pub(super) seat: Option<BatchSeat>,
     /// Its id was taken by a newer request: its answer goes nowhere.
     retired: bool,
+    /// It only asks whether anybody is there.
+    is_ping: bool,
+}
+
+/// When a connection was last asked something and when it last answered, other than a ping: those that keep watch send
+/// them all the time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// The last request that came.
+    pub asked: Option<Instant>,
+    /// The last answer that went.
+    pub answered: Option<Instant>,
+    /// The arrival of the oldest request at work.
+    pub at_work_since: Option<Instant>,
 }
 
 /// What becomes of an answer.
@@ -43,6 +57,8 @@ struct Table {
     next: i64,
     by_number: HashMap<i64, Flight>,
     by_client_id: HashMap<String, i64>,
+    asked: Option<Instant>,
+    answered: Option<Instant>,
 }
 
 impl Flights {
@@ -52,7 +68,7 @@ impl Flights {
 
     /// Takes a request in and gives it its number. A request still at work under the same id is
     /// retired and cancelled.
-    pub(super) fn depart(&self, client_id: Value, seat: Option<BatchSeat>) -> i64 {
+    pub(super) fn depart(&self, client_id: Value, seat: Option<BatchSeat>, is_ping: bool) -> i64 {
         let mut table = self.table();
         table.next += 1;
         let number = table.next;
@@ -63,12 +79,17 @@ impl Flights {
             old.retired = true;
             old.cancel.cancel();
         }
+        let arrived = Instant::now();
+        if !is_ping {
+            table.asked = Some(arrived);
+        }
         let flight = Flight {
             client_id,
-            arrived: Instant::now(),
+            arrived,
             cancel: CancellationToken::new(),
             seat,
             retired: false,
+            is_ping,
         };
         table.by_number.insert(number, flight);
         number
@@ -89,6 +110,9 @@ impl Flights {
             return Landing::Retired(flight.seat);
         }
         table.by_client_id.remove(&flight.client_id.to_string());
+        if !flight.is_ping {
+            table.answered = Some(Instant::now());
+        }
         Landing::Answer(flight)
     }
 
@@ -113,6 +137,17 @@ impl Flights {
         self.table().by_number.is_empty()
     }
 
+    /// When it was last asked and last answered.
+    pub fn pulse(&self) -> Pulse {
+        let table = self.table();
+        let at_work = table.by_number.values().filter(|flight| !flight.is_ping);
+        Pulse {
+            asked: table.asked,
+            answered: table.answered,
+            at_work_since: at_work.map(|flight| flight.arrived).min(),
+        }
+    }
+
     /// How many requests are at work.
     pub fn len(&self) -> usize {
         self.table().by_number.len()
@@ -127,9 +162,9 @@ mod tests {
     #[test]
     fn an_id_that_comes_again_retires_the_first() {
         let flights = Flights::default();
-        let first = flights.depart(json!(0), None);
+        let first = flights.depart(json!(0), None, false);
         let token = flights.get(first).unwrap().cancel;
-        let second = flights.depart(json!(0), None);
+        let second = flights.depart(json!(0), None, false);
         assert!(token.is_cancelled());
         assert!(!flights.get(second).unwrap().cancel.is_cancelled());
         let late = flights.land(first);
@@ -141,8 +176,8 @@ mod tests {
     #[test]
     fn zero_and_the_string_zero_are_two_ids() {
         let flights = Flights::default();
-        let number = flights.depart(json!(0), None);
-        let text = flights.depart(json!("0"), None);
+        let number = flights.depart(json!(0), None, false);
+        let text = flights.depart(json!("0"), None, false);
         assert!(!flights.get(number).unwrap().cancel.is_cancelled());
         flights.cancel(&json!("0"));
         assert!(flights.get(text).unwrap().cancel.is_cancelled());
@@ -152,9 +187,28 @@ mod tests {
     #[test]
     fn each_is_answered_once() {
         let flights = Flights::default();
-        let number = flights.depart(json!("x"), None);
+        let number = flights.depart(json!("x"), None, false);
         assert!(matches!(flights.land(number), Landing::Answer(_)));
         assert!(matches!(flights.land(number), Landing::Unknown));
         flights.cancel(&json!("x"));
+    }
+
+    #[test]
+    fn the_pulse_counts_what_is_no_ping() {
+        let flights = Flights::default();
+        assert_eq!(flights.pulse(), Pulse::default());
+        let ping = flights.depart(json!(1), None, true);
+        flights.land(ping);
+        assert_eq!(flights.pulse(), Pulse::default());
+        let first = flights.depart(json!(2), None, false);
+        let second = flights.depart(json!(3), None, false);
+        let arrived = |number| flights.get(number).map(|flight| flight.arrived);
+        let pulse = flights.pulse();
+        assert_eq!(pulse.at_work_since, arrived(first));
+        assert_eq!((pulse.asked, pulse.answered), (arrived(second), None));
+        flights.land(first);
+        let pulse = flights.pulse();
+        assert_eq!(pulse.at_work_since, arrived(second));
+        assert!(pulse.answered >= pulse.asked);
     }
 }

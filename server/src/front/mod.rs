@@ -18,7 +18,7 @@ mod message;
 mod output;
 mod transport;
 
-pub use flights::{Flight, Flights};
+pub use flights::{Flight, Flights, Pulse};
 pub use lines::{LineReader, Piece};
 pub use message::{Inbound, Rejection, classify, code, id_in_prefix, parse};
 pub use output::{LineSink, Output};

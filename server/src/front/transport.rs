@@ -212,7 +212,8 @@ impl Front {
     }
 
     fn admit_request(&mut self, id: Value, message: Map<String, Value>, seat: Option<BatchSeat>) {
-        let number = self.flights.depart(id, seat);
+        let is_ping = message.get("method").is_some_and(|method| method == "ping");
+        let number = self.flights.depart(id, seat, is_ping);
         match to_rmcp(number, message) {
             Ok(message) => self.ready.push_back(message),
             Err(reason) => {

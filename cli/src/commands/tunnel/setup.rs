@@ -1,18 +1,20 @@
-//! `handsctl tunnel setup`: the id goes into the configuration, the key into a file of its own.
+//! `handsctl tunnel setup`: the id goes into the configuration, the key into a place of its own.
 
+use super::keep::{keep, write_private};
 use super::{key_file, settings, trial};
-use crate::args::SetupArgs;
+use crate::args::{SetupArgs, Store};
 use crate::exit::{Exit, Failure};
 use crate::output::note;
 use crate::{Context, daemon, limits};
-use hands_config::{Flags, load};
+use hands_config::{Flags, KeyStore, load};
 use hands_control::types::daemon::Done;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use toml_edit::DocumentMut;
 
 pub(crate) fn run(context: &Context, args: SetupArgs) -> Result<Exit, Failure> {
@@ -32,10 +34,13 @@ pub(crate) fn run(context: &Context, args: SetupArgs) -> Result<Exit, Failure> {
     let key = key(args.key_from.as_deref())?;
     let prepared = context.home.prepare();
     prepared.map_err(|error| Failure::new("preparing the home", error.to_string()))?;
-    let file = key_file(context, &config);
-    store(&file, format!("{key}\n").as_bytes())
-        .map_err(|cause| failed("writing the key to", &file, &cause))?;
-    remember(&context.home.config_file(), &id)?;
+    let store = match args.store {
+        Some(Store::File) => KeyStore::File,
+        Some(Store::Keychain) => KeyStore::Keychain,
+        None => config.tunnel.key_store,
+    };
+    let kept = keep(context, &config, store, &id, &key)?;
+    remember(&context.home.config_file(), &id, store)?;
     if context
         .env
         .get("HANDS_TUNNEL_ID")
@@ -43,22 +48,31 @@ pub(crate) fn run(context: &Context, args: SetupArgs) -> Result<Exit, Failure> {
     {
         note("warning: HANDS_TUNNEL_ID is set to another id, and overrides the configuration");
     }
+    if context
+        .env
+        .get("HANDS_TUNNEL_KEY_STORE")
+        .is_some_and(|other| other != store.as_str())
+    {
+        note(
+            "warning: HANDS_TUNNEL_KEY_STORE says another place for the key, and overrides the configuration",
+        );
+    }
     if !context.out.json {
         context.out.text(&format!(
             "the id is in {}",
             context.home.config_file().display()
         ))?;
-        context
-            .out
-            .text(&format!("the key is in {} (mode 0600)", file.display()))?;
+        for line in &kept {
+            context.out.text(line)?;
+        }
     }
     tell_daemon(context)?;
     match (args.no_test, context.out.json) {
         (false, _) => trial::run(context),
         (true, true) => {
-            context
-                .out
-                .object(&json!({"ok": true, "id": id, "key_file": file}))?;
+            let file = (store == KeyStore::File).then(|| key_file(context, &config));
+            let object = json!({"ok": true, "id": id, "store": store.as_str(), "key_file": file});
+            context.out.object(&object)?;
             Ok(Exit::Ok)
         }
         (true, false) => Ok(Exit::Ok),
@@ -111,14 +125,37 @@ fn asked(what: &str, hidden: bool) -> Result<String, Failure> {
         write!(stderr, "{what}")?;
         stderr.flush()?;
     }
-    let mut line = String::new();
-    let read = stdin.lock().take(limits::KEY_BYTES).read_line(&mut line);
+    let read = daemon::block_on(line_or_signal());
     drop(shown);
-    read.map_err(|cause| Failure::new("reading standard input", cause.to_string()))?;
+    let line = read?;
     if terminal && hidden {
         writeln!(std::io::stderr())?;
     }
     Ok(line)
+}
+
+/// A line of standard input. A signal that would end this process only ends the waiting, so that the terminal is put right before.
+async fn line_or_signal() -> Result<String, Failure> {
+    let failed = |cause: std::io::Error| Failure::new("reading standard input", cause.to_string());
+    let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut term = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut hup = signal(SignalKind::hangup()).map_err(failed)?;
+    let (sender, line) = oneshot::channel();
+    // A thread that reads cannot be called off; it ends with the process.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let mut input = std::io::stdin().lock().take(limits::KEY_BYTES);
+        let _ = sender.send(input.read_line(&mut line).map(|_| line));
+    });
+    tokio::select! {
+        line = line => match line {
+            Ok(line) => line.map_err(failed),
+            Err(_) => Err(Failure::new("reading standard input", "it was given up")),
+        },
+        _ = int.recv() => Err(Failure::new("the setup", "interrupted; nothing was changed")),
+        _ = term.recv() => Err(Failure::new("the setup", "ended by SIGTERM; nothing was changed")),
+        _ = hup.recv() => Err(Failure::new("the setup", "ended by SIGHUP; nothing was changed")),
+    }
 }
 
 /// The terminal shows nothing of what is typed until this is dropped.
@@ -141,24 +178,8 @@ impl Drop for Hidden {
     }
 }
 
-/// Writes a file of mode 0600, whole or not at all.
-fn store(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let draft = path.with_file_name(name);
-    let mut options = File::options();
-    options.create_new(true).write(true).mode(0o600);
-    let mut file = options.open(&draft)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    let moved = written.and_then(|()| std::fs::rename(&draft, path));
-    if moved.is_err() {
-        let _ = std::fs::remove_file(&draft);
-    }
-    moved
-}
-
-/// Puts the id into the configuration and leaves the rest of it as it is.
-fn remember(path: &Path, id: &str) -> Result<(), Failure> {
+/// Puts id and store into the configuration and leaves the rest of it as it is.
+fn remember(path: &Path, id: &str, store: KeyStore) -> Result<(), Failure> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -172,9 +193,14 @@ fn remember(path: &Path, id: &str) -> Result<(), Failure> {
         return Err(failed("changing", path, &"`tunnel` is no section in it"));
     };
     section.insert("id", toml_edit::value(id));
+    // What is the default anyway need not be said.
+    if store != KeyStore::default() || section.contains_key("key_store") {
+        section.insert("key_store", toml_edit::value(store.as_str()));
+    }
     // A link is followed: the person keeps the file elsewhere.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    store(&target, document.to_string().as_bytes()).map_err(|cause| failed("writing", path, &cause))
+    write_private(&target, document.to_string().as_bytes())
+        .map_err(|cause| failed("writing", path, &cause))
 }
 
 /// A running daemon takes it up now.
@@ -201,20 +227,26 @@ mod tests {
     fn the_id_is_put_into_the_file_and_the_rest_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.toml");
-        remember(&path, "tunnel_1").unwrap();
+        remember(&path, "tunnel_1", KeyStore::File).unwrap();
         assert_eq!(
             std::fs::read_to_string(&path).unwrap(),
             "[tunnel]\nid = \"tunnel_1\"\n"
         );
         let text = "# mine\nworkspaces = [\"/w\"] # here\n\n[tunnel]\nclient = \"builtin\"\nid = \"tunnel_0\"\n";
         std::fs::write(&path, text).unwrap();
-        remember(&path, "tunnel_2").unwrap();
+        remember(&path, "tunnel_2", KeyStore::File).unwrap();
         let after = std::fs::read_to_string(&path).unwrap();
         assert_eq!(after, text.replace("tunnel_0", "tunnel_2"));
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+        for (store, word) in [(KeyStore::Keychain, "keychain"), (KeyStore::File, "file")] {
+            remember(&path, "tunnel_2", store).unwrap();
+            let line = format!("key_store = \"{word}\"");
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.matches(&line).count(), 1, "{text}");
+        }
         std::fs::write(&path, "tunnel = 5\n").unwrap();
-        assert!(remember(&path, "tunnel_3").is_err());
+        assert!(remember(&path, "tunnel_3", KeyStore::File).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "tunnel = 5\n");
     }
 }

@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::harmless;
 use crate::programs::{MCP, TUNNEL, ask};
 use crate::{Context, limits};
+use hands_config::KeyStore;
 use serde_json::{Value, json};
 
 pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
@@ -19,10 +20,10 @@ pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
             .map_err(|why| why.failure("finding a program"))
     };
     let (tunnel, mcp) = (find(TUNNEL)?, find(MCP)?);
-    let key = format!(
-        "--control-plane.api-key=file:{}",
-        key_file(context, &config).display()
-    );
+    let key = match config.tunnel.key_store {
+        KeyStore::File => format!("file:{}", key_file(context, &config).display()),
+        KeyStore::Keychain => format!("keychain:{id}"),
+    };
     let server = [
         mcp.to_string_lossy(),
         "--home".into(),
@@ -33,7 +34,7 @@ pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
         "doctor".to_owned(),
         "--json".to_owned(),
         format!("--control-plane.tunnel-id={id}"),
-        key,
+        format!("--control-plane.api-key={key}"),
         format!("--mcp.command={}", server.join(" ")),
     ];
     if let Some(url) = &config.tunnel.base_url {
