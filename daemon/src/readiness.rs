@@ -27,6 +27,17 @@ pub(crate) fn unknown(local_only: bool) -> Readiness {
     }
 }
 
+/// After the settings have changed, before anything was looked at again.
+pub(crate) fn changing(local_only: bool) -> Readiness {
+    let message = "the configuration has changed, and what it concerns is started anew";
+    Readiness {
+        ready: false,
+        local_only,
+        reasons: vec![reason("reloading", message, None)],
+        checked_at: hands_control::now(),
+    }
+}
+
 /// On the way down.
 pub(crate) fn stopping(local_only: bool) -> Readiness {
     Readiness {

@@ -2,6 +2,7 @@
 
 use crate::core::{Core, Reload, Settings};
 use crate::notify;
+use crate::readiness;
 use hands_config::{Config, Env, Flags};
 use hands_control::ApiError;
 use hands_control::types::daemon::{ChildState, Done};
@@ -122,6 +123,11 @@ fn changes(before: &Config, after: &Config, server: ChildState, tunnel: ChildSta
 
 /// The children follow after the answer: ending one may take longer than anyone waits.
 fn apply(core: &Arc<Core>, changes: &Changes, after: &Config) {
+    if changes.server || changes.tunnel {
+        // What was found of the processes before says nothing of those to come.
+        let local_only = after.tunnel.id.is_none();
+        core.readiness.send_replace(readiness::changing(local_only));
+    }
     if changes.http {
         core.listen.send_replace(after.http.listen);
     }

@@ -195,6 +195,12 @@ async fn a_reload_takes_what_is_good_and_keeps_what_was_where_it_is_not() {
         "{done:?}"
     );
     assert_eq!(daemon.ready().await.server.pid, status.server.pid);
+
+    // From the answer on nothing is said to be ready that has not been looked at since.
+    place.config("[tunnel]\nid = \"tunnel_0123456789abcdef0123456789abcdef\"\n");
+    let _: Done = client.post("/v1/reload", &json!({})).await.unwrap();
+    let readiness = daemon.status().await.readiness;
+    assert!(!readiness.ready && !readiness.local_only, "{readiness:?}");
     daemon.stop().await;
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 /// What becomes of something that the client sent.
 #[derive(Debug, PartialEq)]
@@ -17,12 +18,11 @@ pub enum Relayed {
     Nothing,
 }
 
-/// The id of the handshake's replay: the client must not see its answer.
-pub const REPLAY_ID: &str = "hands-relay-initialize";
-
 /// What one relay knows of its client's conversation with the server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct State {
+    /// The id of the handshake's replay: the client, who cannot know it, must not see its answer.
+    replay_id: String,
     /// The client's last `initialize`, to be replayed.
     initialize: Option<Map<String, Value>>,
     initialized: bool,
@@ -31,7 +31,24 @@ pub struct State {
     waiting: VecDeque<(Instant, Vec<u8>)>,
 }
 
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            replay_id: format!("hands-relay-{}", Uuid::now_v7()),
+            initialize: None,
+            initialized: false,
+            at_work: HashMap::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+}
+
 impl State {
+    /// The id of the handshake's replay.
+    pub fn replay_id(&self) -> &str {
+        &self.replay_id
+    }
+
     /// Judges what the client sent.
     pub fn take(&mut self, piece: Piece) -> Relayed {
         let line = match piece {
@@ -71,7 +88,7 @@ impl State {
     }
 
     fn request_sent(&mut self, id: Value, message: Map<String, Value>) {
-        if id == REPLAY_ID {
+        if id == self.replay_id.as_str() {
             return;
         }
         if method(&message) == "initialize" {
@@ -107,7 +124,7 @@ impl State {
         }
         // The server writes the id before the result: a large one need not be read.
         let id = id_in_prefix(&line[..line.len().min(4096)]);
-        if id == REPLAY_ID {
+        if id == self.replay_id.as_str() {
             return None;
         }
         self.at_work.remove(&id.to_string());
@@ -159,7 +176,7 @@ impl State {
         if let Some(mut message) = self.initialize.clone()
             && !waits_already
         {
-            message.insert("id".into(), json!(REPLAY_ID));
+            message.insert("id".into(), json!(self.replay_id));
             lines.push(Value::Object(message).to_string().into_bytes());
             if self.initialized {
                 let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
@@ -242,13 +259,16 @@ mod tests {
         state.answered(line(json!({"jsonrpc": "2.0", "id": 0, "result": {}})));
         state.wait(request(json!(5), "tools/list"));
         let replayed = state.replay();
-        assert_eq!(ids(&replayed), [json!(REPLAY_ID), Value::Null, json!(5)]);
+        assert_eq!(
+            ids(&replayed),
+            [json!(state.replay_id()), Value::Null, json!(5)]
+        );
         replayed.iter().for_each(|line| state.sent(line));
-        let answer = line(json!({"jsonrpc": "2.0", "id": REPLAY_ID, "result": {}}));
+        let answer = line(json!({"jsonrpc": "2.0", "id": state.replay_id(), "result": {}}));
         assert_eq!(state.answered(answer), None);
         assert_eq!(ids(&state.server_is_gone()), [json!(5)]);
         // And it can be replayed again.
-        assert_eq!(ids(&state.replay())[0], json!(REPLAY_ID));
+        assert_eq!(ids(&state.replay())[0], json!(state.replay_id()));
     }
 
     #[test]
