@@ -13,7 +13,7 @@ use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use toml_edit::DocumentMut;
 
@@ -110,36 +110,32 @@ fn key(from: Option<&Path>) -> Result<String, Failure> {
 
 /// One line of standard input; on a terminal it is asked for, and not shown while `hidden`.
 fn asked(what: &str, hidden: bool) -> Result<String, Failure> {
-    let stdin = std::io::stdin();
-    let terminal = stdin.is_terminal();
-    let shown = if terminal && hidden {
-        Some(
-            Hidden::new()
-                .map_err(|cause| Failure::new("hiding what is typed", cause.to_string()))?,
-        )
-    } else {
-        None
-    };
-    if terminal {
-        let mut stderr = std::io::stderr();
-        write!(stderr, "{what}")?;
-        stderr.flush()?;
-    }
-    let read = daemon::block_on(line_or_signal());
-    drop(shown);
-    let line = read?;
-    if terminal && hidden {
-        writeln!(std::io::stderr())?;
-    }
-    Ok(line)
+    let failed = |cause: std::io::Error| Failure::new("reading standard input", cause.to_string());
+    let terminal = std::io::stdin().is_terminal();
+    daemon::block_on(async {
+        // Before the terminal is changed: a signal must not end this process in between.
+        let signals = Signals::listen().map_err(failed)?;
+        let shown = match terminal && hidden {
+            true => Some(Hidden::new().map_err(failed)?),
+            false => None,
+        };
+        if terminal {
+            let mut stderr = std::io::stderr();
+            write!(stderr, "{what}")?;
+            stderr.flush()?;
+        }
+        let line = line_unless(signals).await;
+        drop(shown);
+        if terminal && hidden {
+            writeln!(std::io::stderr())?;
+        }
+        line
+    })
 }
 
-/// A line of standard input. A signal that would end this process only ends the waiting, so that the terminal is put right before.
-async fn line_or_signal() -> Result<String, Failure> {
-    let failed = |cause: std::io::Error| Failure::new("reading standard input", cause.to_string());
-    let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut term = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut hup = signal(SignalKind::hangup()).map_err(failed)?;
+/// A line of standard input, unless one of the signals comes first.
+async fn line_unless(mut signals: Signals) -> Result<String, Failure> {
+    let failed = |why: String| Failure::new("reading standard input", why);
     let (sender, line) = oneshot::channel();
     // A thread that reads cannot be called off; it ends with the process.
     std::thread::spawn(move || {
@@ -149,12 +145,37 @@ async fn line_or_signal() -> Result<String, Failure> {
     });
     tokio::select! {
         line = line => match line {
-            Ok(line) => line.map_err(failed),
-            Err(_) => Err(Failure::new("reading standard input", "it was given up")),
+            Ok(line) => line.map_err(|cause| failed(cause.to_string())),
+            Err(_) => Err(failed("it was given up".to_owned())),
         },
-        _ = int.recv() => Err(Failure::new("the setup", "interrupted; nothing was changed")),
-        _ = term.recv() => Err(Failure::new("the setup", "ended by SIGTERM; nothing was changed")),
-        _ = hup.recv() => Err(Failure::new("the setup", "ended by SIGHUP; nothing was changed")),
+        name = signals.next() => {
+            Err(Failure::new("the setup", format!("ended by {name}; nothing was changed")))
+        }
+    }
+}
+
+/// Signals that would end this process.
+struct Signals {
+    int: Signal,
+    term: Signal,
+    hup: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Signals> {
+        Ok(Signals {
+            int: signal(SignalKind::interrupt())?,
+            term: signal(SignalKind::terminate())?,
+            hup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.int.recv() => "SIGINT",
+            _ = self.term.recv() => "SIGTERM",
+            _ = self.hup.recv() => "SIGHUP",
+        }
     }
 }
 
