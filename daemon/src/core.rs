@@ -16,6 +16,7 @@ use hands_metrics::Registry;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -162,6 +163,10 @@ impl Core {
             last_good_poll_s: health
                 .and_then(|health| health.last_good_poll)
                 .map(|age| age.as_secs()),
+            next_try: health
+                .and_then(|health| health.next_try)
+                .filter(|at| *at > SystemTime::now())
+                .map(hands_control::rfc3339),
             last_answered_s: relayed.answered.map(|age| age.as_secs()),
             at_work_s: relayed.at_work.map(|age| age.as_secs()),
         }

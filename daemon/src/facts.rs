@@ -1,7 +1,7 @@
 //! What was found out about the children at one moment.
 
 use hands_control::types::daemon::ChildState;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// All of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +50,8 @@ pub(crate) struct TunnelHealth {
     pub(crate) troubles: Vec<Trouble>,
     /// How long ago the last good poll was.
     pub(crate) last_good_poll: Option<Duration>,
+    /// When it tries again what failed, where it waits for that.
+    pub(crate) next_try: Option<SystemTime>,
     /// Figures for the metrics.
     pub(crate) figures: Figures,
 }

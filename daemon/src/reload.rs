@@ -127,6 +127,7 @@ fn apply(core: &Arc<Core>, changes: &Changes, after: &Config) {
         // What was found of the processes before says nothing of those to come.
         let local_only = after.tunnel.id.is_none();
         core.readiness.send_replace(readiness::changing(local_only));
+        core.facts.send_replace(None);
     }
     if changes.http {
         core.listen.send_replace(after.http.listen);

@@ -178,6 +178,7 @@ fn read_page(page: &Value, age: Duration, poll_timeout: Duration) -> TunnelHealt
         last_good_poll: page["poll"]["last_good_age_ms"]
             .as_u64()
             .map(Duration::from_millis),
+        next_try: next_try(page),
         figures: Figures {
             polls: totals(&page["poll"]["by_outcome"]),
             posts: totals(&page["commands"]["posts_by_outcome"]),
@@ -187,6 +188,16 @@ fn read_page(page: &Value, age: Duration, poll_timeout: Duration) -> TunnelHealt
                 .unwrap_or_default(),
         },
     }
+}
+
+/// When the last of what failed is tried again: polls, or the start of the relay.
+fn next_try(page: &Value) -> Option<SystemTime> {
+    let waits = [
+        &page["poll"]["trouble"]["retry_in_ms"],
+        &page["server"]["restart_in_ms"],
+    ];
+    let left = waits.into_iter().filter_map(Value::as_u64).max()?;
+    SystemTime::now().checked_add(Duration::from_millis(left))
 }
 
 /// What matters of the official client's figures.
@@ -325,6 +336,7 @@ impl Seen {
         TunnelHealth {
             troubles,
             last_good_poll,
+            next_try: None,
             figures: Figures {
                 polls: totals.poll_outcomes(),
                 posts: totals

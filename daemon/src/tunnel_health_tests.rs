@@ -69,6 +69,23 @@ fn the_codes_of_the_builtin_client_say_who_must_act() {
 }
 
 #[test]
+fn the_last_of_what_is_waited_for_is_the_next_try() {
+    let left = |page: Value| {
+        let at = next_try(&page)?;
+        Some(at.duration_since(SystemTime::now()).unwrap())
+    };
+    let poll = json!({"trouble": {"retry_in_ms": 90_000}});
+    let both = json!({"poll": poll, "server": {"restart_in_ms": 60_000}});
+    let seconds = left(both).unwrap().as_secs();
+    assert!((61..=90).contains(&seconds), "{seconds}");
+    assert!(left(json!({"poll": {"trouble": null}})).is_none());
+    assert!(
+        left(json!({"poll": {"trouble": {"retry_in_ms": u64::MAX}}}))
+            .is_none_or(|left| left > POLL)
+    );
+}
+
+#[test]
 fn figures_come_across_and_messages_cannot_drive_a_terminal() {
     let health = read_page(&page(&["calls_fail"], false, None), POLL, POLL);
     assert_eq!(health.troubles[0].message, "why[2J");

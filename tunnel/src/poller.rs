@@ -1,7 +1,7 @@
 //! The poll loop.
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -27,14 +27,20 @@ pub struct PollTrouble {
     pub message: String,
     /// Whether only the operator can mend it, and how.
     pub needs_operator: Option<&'static str>,
-    /// The delay before the next poll.
+    /// Time until the next poll.
     pub retry_in_ms: u64,
+    /// The moment of it.
+    #[serde(skip)]
+    retry_at: Instant,
 }
 
 impl PollState {
     /// The failure that still holds.
     pub fn trouble(&self) -> Option<PollTrouble> {
-        self.lock().clone()
+        let mut trouble = self.lock().clone()?;
+        let left = trouble.retry_at.saturating_duration_since(Instant::now());
+        trouble.retry_in_ms = left.as_millis() as u64;
+        Some(trouble)
     }
 
     fn set(&self, trouble: Option<PollTrouble>) {
@@ -145,6 +151,7 @@ impl Poller {
             message: trouble.to_string(),
             needs_operator,
             retry_in_ms,
+            retry_at: Instant::now() + delay,
         }));
     }
 }

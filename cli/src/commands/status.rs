@@ -193,6 +193,9 @@ pub(crate) fn tunnel(tunnel: &Tunnel, readiness: &Readiness) -> String {
     if let Some(age) = tunnel.last_good_poll_s {
         text.push_str(&format!(", last good poll {age} s ago"));
     }
+    if let Some(at) = &tunnel.next_try {
+        text.push_str(&format!(", next try in {}", span(at)));
+    }
     if let Some(age) = tunnel.last_answered_s {
         text.push_str(&format!(", last answered {age} s ago"));
     }

@@ -129,6 +129,9 @@ pub struct Tunnel {
     /// Seconds since its last good poll.
     #[serde(default)]
     pub last_good_poll_s: Option<u64>,
+    /// When its client tries again what failed, RFC 3339; none where it waits for nothing, and of the official client.
+    #[serde(default)]
+    pub next_try: Option<String>,
     /// Seconds since the server last answered a request that came through it; none where there was none since that server's start.
     #[serde(default)]
     pub last_answered_s: Option<u64>,

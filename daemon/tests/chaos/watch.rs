@@ -2,7 +2,6 @@
 
 use hands_control::Client;
 use hands_control::types::daemon::{Readiness, Status};
-use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -51,7 +50,6 @@ struct Seen {
     started: Option<Instant>,
     plane_until: Option<Instant>,
     looks: u64,
-    poll_trouble: Option<(u64, u64)>,
 }
 
 /// The watch over one home's daemons, one after the other.
@@ -124,17 +122,16 @@ impl Watch {
             return;
         }
         let status: Option<Status> = ask(&socket, "/v1/status").await;
-        let page = self.tunnel_page().await;
         let mut seen = self.seen.lock().unwrap();
         let mut ends: Vec<Instant> = Vec::new();
         if let Some(status) = &status {
-            let starts = [&status.server.next_start, &status.tunnel.child.next_start];
+            let starts = [
+                &status.server.next_start,
+                &status.tunnel.child.next_start,
+                &status.tunnel.next_try,
+            ];
             ends.extend(starts.into_iter().flatten().filter_map(|at| instant(at)));
         }
-        if let Some(ms) = page["server"]["restart_in_ms"].as_u64() {
-            ends.push(Instant::now() + Duration::from_millis(ms));
-        }
-        ends.extend(seen.next_poll(&page));
         let (started, plane_until) = (seen.started, seen.plane_until);
         let gap = seen.open.get_or_insert_with(|| Gap {
             from: looked_at,
@@ -170,23 +167,6 @@ impl Watch {
             gap.to = Instant::now();
             seen.gaps.push(gap);
         }
-    }
-
-    async fn tunnel_page(&self) -> Value {
-        let page = ask(&self.run.join("tunnel.sock"), "/api/status").await;
-        page.unwrap_or(Value::Null)
-    }
-}
-
-impl Seen {
-    /// When the tunnel polls next, seen for the first time: the page tells the delay, not what is left of it.
-    fn next_poll(&mut self, page: &Value) -> Option<Instant> {
-        let delay = page["poll"]["trouble"]["retry_in_ms"].as_u64()?;
-        let failures = page["poll"]["failures_in_a_row"].as_u64()?;
-        let trouble = Some((failures, page["client"]["pid"].as_u64()?));
-        let is_new = trouble != self.poll_trouble;
-        self.poll_trouble = trouble;
-        is_new.then(|| Instant::now() + Duration::from_millis(delay))
     }
 }
 
