@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+use tree_sitter::{Decode, Node, ParseOptions, ParseState, Parser, Tree};
 
 use super::expand::{expand, expand_value};
 use super::print::printed;
@@ -413,11 +413,36 @@ fn parse(text: &str, start: Instant) -> Option<Tree> {
         }
     };
     let bytes = text.as_bytes();
-    parser.parse_with_options(
+    parser.parse_custom_encoding::<AsciiAndLetters, _, _>(
         &mut |at, _| bytes.get(at..).unwrap_or_default(),
         None,
         Some(ParseOptions::new().progress_callback(&mut in_time)),
     )
+}
+
+/// UTF-8 in which every character beyond ASCII is read as one and the same letter. To bash each of
+/// them is a part of a word, spaces of Unicode too. And the grammar's scanner gives characters to
+/// isdigit(3), which is defined for bytes alone: on others it reads far outside its table, and the
+/// process may end.
+struct AsciiAndLetters;
+
+/// A letter that is a byte in the C library's tables.
+const LETTER: i32 = 0xe9;
+
+impl Decode for AsciiAndLetters {
+    fn decode(bytes: &[u8]) -> (i32, u32) {
+        let width = match bytes.first() {
+            Some(byte) if byte.is_ascii() => return (i32::from(*byte), 1),
+            Some(0xf0..) => 4,
+            Some(0xe0..) => 3,
+            Some(_) => 2,
+            None => 0,
+        };
+        (
+            LETTER,
+            width.min(u32::try_from(bytes.len()).unwrap_or(width)),
+        )
+    }
 }
 
 /// The source of a command's name, with the brace that the parser took for a block's beginning.

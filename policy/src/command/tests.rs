@@ -551,6 +551,41 @@ fn shellish() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
+#[test]
+fn a_character_is_no_index_into_a_table() {
+    // Each of these ended the process.
+    for plane in 0..=16_u32 {
+        let last = char::from_u32(plane << 16 | 0xfffd).unwrap();
+        for line in [
+            "{X",
+            "{1X",
+            "{1..X",
+            "{1..2X}",
+            "echo {X..3}",
+            "X{X",
+            "${X",
+            "$X",
+            "a[X",
+        ] {
+            let line = line.replace('X', &last.to_string());
+            let _ = look(&line);
+        }
+    }
+    for (line, part) in [
+        ("echo é; rm v", "rm v"),
+        ("\u{feff}x; rm \u{10fffd}", "rm \u{10fffd}"),
+        ("for i in {1..2}; do rm 😀; done", "rm 😀"),
+        ("cat {\u{10fffd},b}; unlink ä", "unlink ä"),
+    ] {
+        let Verdict::Refused(refusal) = look(line) else {
+            panic!("{line}")
+        };
+        assert_eq!(refusal.part, part);
+    }
+    // Part of a word, as in bash.
+    assert!(!matches!(look("echo a\u{2003}rm v"), Verdict::Refused(_)));
+}
+
 proptest! {
     #[test]
     fn any_text_is_survived(line in any::<String>()) {
