@@ -3,8 +3,13 @@
 
 use std::time::Duration;
 
-/// Requests one connection may have at work; when there are more, its input waits.
-pub const FLIGHTS: usize = 1024;
+/// Requests one connection may have at work or answered and not yet written; when there are more,
+/// its input waits.
+pub const FLIGHTS: usize = 256;
+/// Bytes of answers that may wait for a slow reader; when there are more, its input waits.
+pub const UNSENT_BYTES: usize = 16 * 1024 * 1024;
+/// Messages in one batch; a larger one is refused whole.
+pub const BATCH: usize = 256;
 /// Lines that wait between the reading thread and the protocol.
 pub const INPUT_QUEUE: usize = 64;
 /// Answers that wait for the writing thread.

@@ -6,6 +6,9 @@ mod common;
 use common::{ANSWER, Place, SOON, running_in, until};
 use serde_json::{Value, json};
 use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -22,6 +25,59 @@ fn no_child_reads_the_clients_messages() {
     }
     assert_eq!(server.reply(&id).ok().stdout(), "[]\n");
     server.end();
+}
+
+/// Memory of a process, in KiB.
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.unwrap().split_whitespace().next().unwrap();
+    number.parse().unwrap()
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_either() {
+    const CALLS: usize = 1500;
+    let place = Place::new();
+    place.write("a.txt", &"0123456789abcde\n".repeat(15_000));
+    let mut child = place.start().command().spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let written = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&written);
+    let writer = std::thread::spawn(move || {
+        for id in 0..CALLS {
+            let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+                              "params": {"name": "read_file", "arguments": {"path": "a.txt"}}});
+            stdin.write_all(format!("{call}\n").as_bytes()).unwrap();
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        stdin
+    });
+    // It has done what it will when its memory stands still.
+    let (mut last, mut since) = (0, Instant::now());
+    until("its memory stands still", SOON, || {
+        let now = resident(child.id());
+        if now.abs_diff(last) > 1024 {
+            (last, since) = (now, Instant::now());
+        }
+        written.load(Ordering::SeqCst) > 0 && since.elapsed() > Duration::from_secs(2)
+    });
+    assert!(last < 600 * 1024, "{last} KiB");
+    // And then every call has its answer.
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = Vec::new();
+    let mut answered = HashSet::new();
+    while answered.len() < CALLS {
+        line.clear();
+        assert_ne!(output.read_until(b'\n', &mut line).unwrap(), 0);
+        let head = String::from_utf8_lossy(&line[..60]).into_owned();
+        assert!(
+            answered.insert(head.split(',').nth(1).unwrap().to_owned()),
+            "{head}"
+        );
+    }
+    drop(writer.join().unwrap());
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

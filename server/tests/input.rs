@@ -394,6 +394,12 @@ fn a_batch_is_answered_as_a_batch() {
     assert_eq!(error_code(of(Value::Null)), -32600);
     // Nothing but notifications: no answer at all.
     server.send(&json!([note, note]));
+    // One that is too large is refused whole.
+    let touch = vec![call(json!(3), "touch made"); 257];
+    server.send(&Value::Array(touch));
+    let refused = server.answer_without_id();
+    assert_eq!(error_code(&refused), -32600, "{refused}");
+    assert!(!place.at("made").exists());
     let ended = server.end();
     assert_eq!(ended.messages, Vec::<Value>::new());
 }

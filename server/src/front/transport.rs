@@ -36,7 +36,7 @@ pub struct Front {
     /// Wakes the reading side when a request was answered.
     landed: Arc<Notify>,
     /// Answers that are no flights any more and not handed to the output yet.
-    sending: Arc<AtomicUsize>,
+    unsent: Arc<Unsent>,
     /// Lines taken from the input that wait for their turn.
     waiting: VecDeque<(Inbound, Option<BatchSeat>)>,
     ready: VecDeque<ClientJsonRpcMessage>,
@@ -58,7 +58,7 @@ impl Front {
             output,
             flights: Flights::default(),
             landed: Arc::default(),
-            sending: Arc::default(),
+            unsent: Arc::default(),
             waiting: VecDeque::new(),
             ready: VecDeque::new(),
             replies: VecDeque::new(),
@@ -86,7 +86,7 @@ impl Front {
             if let Some(message) = self.ready.pop_front() {
                 return Some(message);
             }
-            if self.flights.len() >= limits::FLIGHTS && self.ended.is_none() {
+            if self.is_full() && self.ended.is_none() {
                 if !self.wait_for_landing().await {
                     self.end(true);
                 }
@@ -114,10 +114,17 @@ impl Front {
         }
     }
 
+    /// Whether the next line has to wait: too much is at work, or the client does not read what it
+    /// asked for.
+    fn is_full(&self) -> bool {
+        self.flights.len() + self.unsent.answers.load(Ordering::SeqCst) >= limits::FLIGHTS
+            || self.unsent.bytes.load(Ordering::SeqCst) > limits::UNSENT_BYTES
+    }
+
     /// Waits until there is room for one more request; false when the connection is to end.
     async fn wait_for_landing(&self) -> bool {
         let landed = self.landed.notified();
-        if self.flights.len() < limits::FLIGHTS {
+        if !self.is_full() {
             return true;
         }
         tokio::select! {
@@ -153,7 +160,7 @@ impl Front {
             return false;
         };
         let landed = self.landed.notified();
-        if self.flights.is_empty() && self.sending.load(Ordering::SeqCst) == 0 {
+        if self.flights.is_empty() && self.unsent.answers.load(Ordering::SeqCst) == 0 {
             return true;
         }
         let until = match self.cancelled_all {
@@ -203,6 +210,12 @@ impl Front {
     }
 
     fn admit_batch(&mut self, items: Vec<Value>) {
+        if items.len() > limits::BATCH {
+            let (count, most) = (items.len(), limits::BATCH);
+            let message = format!("the batch has {count} messages, and at most {most} are taken");
+            self.reject(Rejection::new(Value::Null, code::INVALID_REQUEST, message));
+            return;
+        }
         let inbound: Vec<Inbound> = items.into_iter().map(classify_in_batch).collect();
         let answered = |i: &&Inbound| matches!(i, Inbound::Request { .. } | Inbound::Rejected(_));
         let seat = BatchSeat::for_requests(inbound.iter().filter(answered).count());
@@ -388,25 +401,40 @@ fn encode(
     }
 }
 
-/// An answer on its way from the flights to the output: the end waits for it too.
+/// What is on its way from the flights to the output.
+#[derive(Debug, Default)]
+struct Unsent {
+    answers: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// One answer on its way: the end waits for it too.
 struct Sending {
-    count: Arc<AtomicUsize>,
+    unsent: Arc<Unsent>,
+    bytes: usize,
     landed: Arc<Notify>,
 }
 
 impl Sending {
-    fn begin(count: &Arc<AtomicUsize>, landed: &Arc<Notify>) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
+    fn begin(unsent: &Arc<Unsent>, landed: &Arc<Notify>) -> Self {
+        unsent.answers.fetch_add(1, Ordering::SeqCst);
         Self {
-            count: Arc::clone(count),
+            unsent: Arc::clone(unsent),
+            bytes: 0,
             landed: Arc::clone(landed),
         }
+    }
+
+    fn weighs(&mut self, bytes: usize) {
+        self.bytes = bytes;
+        self.unsent.bytes.fetch_add(bytes, Ordering::SeqCst);
     }
 }
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        self.count.fetch_sub(1, Ordering::SeqCst);
+        self.unsent.answers.fetch_sub(1, Ordering::SeqCst);
+        self.unsent.bytes.fetch_sub(self.bytes, Ordering::SeqCst);
         self.landed.notify_waiters();
     }
 }
@@ -418,8 +446,9 @@ impl Transport<RoleServer> for Front {
         &mut self,
         item: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let sending = Sending::begin(&self.sending, &self.landed);
+        let mut sending = Sending::begin(&self.unsent, &self.landed);
         let bytes = outgoing(&self.flights, &self.landed, item);
+        sending.weighs(bytes.as_ref().map_or(0, Vec::len));
         let output = self.output.clone();
         async move {
             let _sending = sending;

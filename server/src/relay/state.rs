@@ -122,8 +122,8 @@ impl State {
             }
             return Some(line);
         }
-        // The server writes the id before the result: a large one need not be read.
-        let id = id_in_prefix(&line[..line.len().min(4096)]);
+        // The server writes the id before the result: a large one is not looked through.
+        let id = id_in_prefix(&line);
         if id == self.replay_id.as_str() {
             return None;
         }
@@ -269,6 +269,18 @@ mod tests {
         assert_eq!(ids(&state.server_is_gone()), [json!(5)]);
         // And it can be replayed again.
         assert_eq!(ids(&state.replay())[0], json!(state.replay_id()));
+    }
+
+    #[test]
+    fn an_answered_id_of_any_length_is_not_answered_again() {
+        let mut state = State::default();
+        for length in [0, 4095, 4096, 6000, 1 << 20] {
+            let id = json!("i".repeat(length));
+            state.sent(&request(id.clone(), "ping"));
+            let answer = line(json!({"jsonrpc": "2.0", "id": id, "result": {"id": 7}}));
+            assert!(state.answered(answer).is_some());
+            assert!(state.server_is_gone().is_empty(), "{length}");
+        }
     }
 
     #[test]
