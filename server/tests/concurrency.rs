@@ -39,7 +39,7 @@ fn resident(pid: u32) -> u64 {
 fn a_client_that_does_not_read_is_not_read_either() {
     const CALLS: usize = 1500;
     let place = Place::new();
-    place.write("a.txt", &"0123456789abcde\n".repeat(15_000));
+    place.write("a.txt", "0123456789abcde\n".repeat(15_000));
     let mut child = place.start().command().spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let written = Arc::new(AtomicUsize::new(0));
