@@ -1,12 +1,13 @@
 //! What a child must not see, and what in a workspace it must not write.
 
+use super::sockets;
 use crate::limits;
 use hands_policy::protected::{Denies, existing_in_home, survey};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Sockets and folders of sockets through which a child could have somebody else act for it
-/// (`sandbox.md`: mask the sockets inside `/run`, not `/run` itself: name resolution and NixOS's
+/// (the sockets inside `/run`, not `/run` itself: name resolution and NixOS's
 /// programs live there).
 const SOCKETS: &[&str] = &[
     "/run/docker.sock",            // root on the machine
@@ -130,7 +131,8 @@ impl Search<'_> {
         masks.push(self.hands_home.to_path_buf());
         masks.extend(self.extra_protected.iter().cloned());
         masks.extend(SOCKETS.iter().chain(SYSTEM_SECRETS).map(PathBuf::from));
-        masks.extend(std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from));
+        let named = sockets::named_in(|name| std::env::var_os(name)).into_iter();
+        masks.extend(named.filter(|path| self.may_be_masked(path)));
         let path = std::env::var_os("PATH").unwrap_or_default();
         sealed.extend(std::env::split_paths(&path).filter(|folder| folder.is_absolute()));
         if !self.patience.is_zero() {

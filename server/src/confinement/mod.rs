@@ -3,6 +3,7 @@
 mod environment;
 mod hidden;
 mod runner;
+mod sockets;
 
 pub use hidden::own_programs;
 pub(crate) use runner::canary as try_sandbox;
