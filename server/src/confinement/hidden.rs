@@ -54,7 +54,7 @@ const GROUND: &[&str] = &[
     "/tmp", "/usr", "/var",
 ];
 
-/// System files that even a shell has no business reading (`sandbox.md`, promise 7).
+/// System files that even a shell has no business reading.
 const SYSTEM_SECRETS: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
