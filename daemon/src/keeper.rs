@@ -347,8 +347,16 @@ impl Keeper {
                     "{} did not end on SIGTERM; it is killed",
                     self.kind.as_str()
                 );
+                // Its relays lead groups of their own, and one that hangs ends for no closed pipe. The server's runners
+                // are no business of ours: they hold commands.
+                let relays = match self.kind {
+                    Kind::Tunnel => process::children(running.pid),
+                    Kind::Server => Vec::new(),
+                };
                 process::signal_group(running.pid, Signal::KILL);
-                running.child.wait().await
+                let ended = running.child.wait().await;
+                process::kill_all(&relays);
+                ended
             }
         };
         process::signal_group(running.pid, Signal::KILL);

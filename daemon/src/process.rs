@@ -57,6 +57,46 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
     String::from_utf8_lossy(&output.stdout).trim().parse().ok()
 }
 
+/// The processes that this one started and that still live, with their identities.
+#[cfg(target_os = "linux")]
+pub(crate) fn children(pid: u32) -> Vec<(u32, String)> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|child| parent(*child) == Some(pid))
+        .filter_map(|child| Some((child, identity(child)?)))
+        .collect()
+}
+
+/// The processes that this one started and that still live, with their identities.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn children(pid: u32) -> Vec<(u32, String)> {
+    let output = std::process::Command::new("/bin/ps")
+        .args(["-axo", "pid=,ppid="])
+        .env_clear()
+        .output();
+    let text = output.map(|output| output.stdout).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace().map(str::parse::<u32>);
+            let (child, parent) = (words.next()?.ok()?, words.next()?.ok()?);
+            (parent == pid).then_some(child)
+        })
+        .filter_map(|child| Some((child, identity(child)?)))
+        .collect()
+}
+
+/// Kills these processes and their groups, where they still are who they were.
+pub(crate) fn kill_all(them: &[(u32, String)]) {
+    for (pid, who) in them {
+        if identity(*pid).as_ref() == Some(who) {
+            signal_group(*pid, Signal::KILL);
+            signal(*pid, Signal::KILL);
+        }
+    }
+}
+
 /// Sends the process a signal; false if there is none of that id.
 pub(crate) fn signal(pid: u32, signal: Signal) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, signal).is_ok())
@@ -119,6 +159,26 @@ mod tests {
         assert!(identity(own).is_some());
         assert_eq!(identity(u32::MAX), None);
         assert!(exists(own) && !exists(0) && !exists(1));
+    }
+
+    #[test]
+    fn children_are_found_and_killed_with_their_groups() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sleep 60 & wait"])
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mine = |found: &(u32, String)| found.0 == child.id();
+        let found: Vec<_> = children(std::process::id())
+            .into_iter()
+            .filter(mine)
+            .collect();
+        assert_eq!(found.len(), 1);
+        // Somebody else with its number is left alone.
+        kill_all(&[(child.id(), "sh 1 earlier".to_owned())]);
+        assert!(child.try_wait().unwrap().is_none());
+        kill_all(&found);
+        assert!(!child.wait().unwrap().success());
     }
 
     #[tokio::test]
