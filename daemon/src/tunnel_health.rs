@@ -151,7 +151,7 @@ fn read_page(page: &Value, age: Duration, poll_timeout: Duration) -> TunnelHealt
         let code = reason["code"].as_str().unwrap_or_default();
         let kind = match code {
             "needs_operator" => TroubleKind::Operator,
-            "polls_fail" => TroubleKind::OtherSide,
+            "polls_fail" | "polls_slow" => TroubleKind::OtherSide,
             "no_poll" | "polls_stale" if trouble_holds => TroubleKind::OtherSide,
             // The first poll waits for commands. Key, id and network are known to work once the tunnel's record came.
             "no_poll" if known_there && age < poll_timeout + limits::POLL_STALE_AFTER => continue,

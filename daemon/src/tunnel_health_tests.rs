@@ -40,6 +40,10 @@ fn the_codes_of_the_builtin_client_say_who_must_act() {
         [TroubleKind::OtherSide]
     );
     assert_eq!(
+        read(&["polls_slow"], false, Some("t"), 90),
+        [TroubleKind::OtherSide]
+    );
+    assert_eq!(
         read(&["polls_stale"], true, Some("t"), 90),
         [TroubleKind::OtherSide]
     );

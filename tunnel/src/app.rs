@@ -96,7 +96,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), StartErr
     let polls = Arc::new(PollState::default());
     let status = Arc::new(Status {
         tunnel_id: config.endpoint.tunnel_id.clone(),
-        poll_timeout: config.endpoint.poll_timeout,
+        stale_after: config.endpoint.stale_after(),
         metrics: Arc::clone(&metrics),
         polls: Arc::clone(&polls),
         sessions: Arc::clone(&sessions),

@@ -33,6 +33,15 @@ pub struct Endpoint {
     pub poll_guardrail: Duration,
 }
 
+impl Endpoint {
+    /// How long after a good poll the next one is late. A poll that may still be answered by its
+    /// own deadline is not.
+    pub fn stale_after(&self) -> Duration {
+        let late = self.poll_guardrail + limits::POLL_ANSWER_SLACK;
+        self.poll_timeout + late.max(limits::POLL_STALE_AFTER)
+    }
+}
+
 /// Why the client could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -179,8 +188,8 @@ impl ControlPlane {
         serde_json::from_slice(&body).map_err(|e| Trouble::Unreadable(e.to_string()))
     }
 
-    /// Waits for commands; none is a normal answer.
-    pub async fn poll(&self, limit: usize) -> Result<Polled, Trouble> {
+    /// Waits for commands; none is a normal answer. Calls `answered` once the headers are there.
+    pub async fn poll(&self, limit: usize, answered: impl FnOnce()) -> Result<Polled, Trouble> {
         let url = format!(
             "{}/poll?limit={}&timeout_ms={}",
             self.root,
@@ -191,6 +200,7 @@ impl ControlPlane {
         let response = timed(within, "an answer to a poll", self.send(self.http.get(url))).await?;
         // Deadlines count from here: the headers are in, the body is not.
         let received = Instant::now();
+        answered();
         if response.status() == reqwest::StatusCode::NO_CONTENT {
             return Ok(Vec::new());
         }

@@ -23,6 +23,8 @@ pub const POLL_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 pub const POLL_BODY_MAX: usize = 64 << 20;
 /// How long after the poll time-out a poll still counts as recent.
 pub const POLL_STALE_AFTER: Duration = Duration::from_secs(10);
+/// How long after its deadline a poll's failure must be known at the latest.
+pub const POLL_ANSWER_SLACK: Duration = Duration::from_secs(5);
 /// Polls in a row that must fail before the client says it is not ready.
 pub const POLL_FAILURES_UNREADY: u64 = 3;
 

@@ -19,8 +19,8 @@ use crate::sync::lock;
 pub struct Status {
     /// The tunnel's id.
     pub tunnel_id: String,
-    /// How long the service holds an empty poll.
-    pub poll_timeout: Duration,
+    /// How long after a good poll the next one is late.
+    pub stale_after: Duration,
     /// Counts.
     pub metrics: Arc<Metrics>,
     /// How polls fail.
@@ -71,6 +71,8 @@ struct Tunnel {
 #[derive(Debug, Serialize)]
 struct Poll {
     last_good_age_ms: Option<u64>,
+    /// How long no poll was made because no further call can be taken.
+    busy_ms: Option<u64>,
     failures_in_a_row: u64,
     trouble: Option<PollTrouble>,
     by_outcome: std::collections::BTreeMap<&'static str, u64>,
@@ -136,13 +138,24 @@ impl Status {
                 return;
             }
         }
-        let Some(age) = self.metrics.poll_age() else {
-            add("no_poll", "no poll was answered well yet".into());
+        let age = self.metrics.poll_age();
+        if age.is_some_and(|age| self.polls.silence(age) <= self.stale_after) {
             return;
-        };
-        if age > self.poll_timeout + limits::POLL_STALE_AFTER {
-            let text = format!("the last good poll was {} s ago", age.as_secs());
-            add("polls_stale", text);
+        }
+        if let Some(receiving) = self.polls.receiving() {
+            let seconds = receiving.as_secs();
+            let text = format!(
+                "the service answers polls slowly: it has been sending the last answer for {seconds} s"
+            );
+            add("polls_slow", text);
+            return;
+        }
+        match age {
+            None => add("no_poll", "no poll was answered well yet".into()),
+            Some(age) => {
+                let text = format!("the last good poll was {} s ago", age.as_secs());
+                add("polls_stale", text);
+            }
         }
     }
 
@@ -168,6 +181,7 @@ impl Status {
             },
             poll: Poll {
                 last_good_age_ms: age,
+                busy_ms: self.polls.busy().map(|busy| busy.as_millis() as u64),
                 failures_in_a_row: metrics.poll_failures.get(),
                 trouble: self.polls.trouble(),
                 by_outcome: metrics.polls.counts(),
