@@ -1,5 +1,6 @@
 //! The HTTP client of the control plane: three requests and how they fail.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -8,8 +9,10 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
 use crate::backoff::retry_after;
+use crate::file::open_regular;
 use crate::limits;
 use crate::secret::ApiKey;
+use crate::text;
 use crate::wire::{self, Address, Command, Skipped};
 
 /// How to reach the control plane.
@@ -98,6 +101,11 @@ impl Trouble {
         )
     }
 
+    /// Whether there is no such thing at the service.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Status { status: 404, .. })
+    }
+
     /// The delay the service asked for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -165,7 +173,10 @@ impl ControlPlane {
             .tcp_keepalive(Duration::from_secs(15))
             .redirect(reqwest::redirect::Policy::none())
             .tls_backend_preconfigured(tls_config(endpoint.ca_bundle.as_deref())?);
-        if let Some(proxy) = &endpoint.proxy {
+        if is_plain_loopback(&endpoint.base_url) {
+            // The key would leave this machine in the clear, and nothing listens there for a proxy.
+            builder = builder.no_proxy();
+        } else if let Some(proxy) = &endpoint.proxy {
             let proxy = reqwest::Proxy::all(proxy.as_str())
                 .map_err(|e| SetupError::Client(format!("the proxy {proxy:?}: {e}")))?;
             builder = builder.no_proxy().proxy(proxy);
@@ -265,11 +276,24 @@ impl ControlPlane {
 
     fn network(&self, error: &reqwest::Error) -> Trouble {
         Trouble::Network {
-            what: self.key.redact(&describe(error)),
+            // A certificate's names, for one, are the other side's words.
+            what: text::plain(&self.key.redact(&describe(error)), limits::MESSAGE_MAX),
             written: !error.is_connect(),
             timed_out: error.is_timeout(),
         }
     }
+}
+
+/// Whether it is a server on this machine, asked without TLS.
+fn is_plain_loopback(base_url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(base_url) else {
+        return false;
+    };
+    let host = url.host_str().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let address = host.parse::<std::net::IpAddr>();
+    url.scheme() == "http"
+        && (host == "localhost" || address.is_ok_and(|address| address.is_loopback()))
 }
 
 async fn timed<T>(
@@ -318,14 +342,15 @@ fn api_detail(body: &[u8]) -> String {
         return String::new();
     };
     let parts = [error.code, error.message];
-    parts
+    let text = parts
         .into_iter()
         .flatten()
         .fold(String::new(), |mut text, part| {
             text.push_str(": ");
-            text.extend(part.chars().filter(|c| !c.is_control()).take(300));
+            text.push_str(&part);
             text
-        })
+        });
+    text::plain(&text, limits::SERVICE_TEXT_MAX)
 }
 
 fn default_headers(endpoint: &Endpoint) -> Result<HeaderMap, SetupError> {
@@ -381,8 +406,11 @@ fn read_certificates(
         path: path.to_owned(),
         reason,
     };
-    let found = rustls::pki_types::CertificateDer::pem_file_iter(path)
-        .map_err(|e| failed(e.to_string()))?
+    let mut text = Vec::new();
+    open_regular(path)
+        .and_then(|file| file.take(limits::CA_BUNDLE_MAX).read_to_end(&mut text))
+        .map_err(|e| failed(e.to_string()))?;
+    let found = rustls::pki_types::CertificateDer::pem_slice_iter(&text)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|e| failed(e.to_string()))?;
     if found.is_empty() {
