@@ -1,5 +1,6 @@
 //! The poll loop.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,10 @@ pub struct PollState {
     busy: Mutex<Busy>,
     /// Since when the body of a poll's answer has been arriving.
     receiving: Mutex<Option<Instant>>,
+    /// Polls in a row for which the service knew no such tunnel.
+    not_found: AtomicU64,
+    /// Whether it had no record of the tunnel either.
+    no_record: AtomicBool,
 }
 
 /// Time in which the service owed no poll an answer: all slots were taken, or a batch was noted.
@@ -88,7 +93,24 @@ impl PollState {
         };
     }
 
+    /// Notes that the service has no record of the tunnel.
+    pub fn note_unknown_tunnel(&self) {
+        self.no_record.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts a failed poll; whether it is now plain that the service does not know the tunnel.
+    fn is_unknown_tunnel(&self, trouble: &Trouble) -> bool {
+        if !trouble.is_not_found() {
+            self.not_found.store(0, Ordering::Relaxed);
+            return false;
+        }
+        let in_a_row = self.not_found.fetch_add(1, Ordering::Relaxed) + 1;
+        in_a_row >= limits::UNKNOWN_TUNNEL_POLLS || self.no_record.load(Ordering::Relaxed)
+    }
+
     fn good(&self) {
+        self.not_found.store(0, Ordering::Relaxed);
+        self.no_record.store(false, Ordering::Relaxed);
         *lock(&self.busy) = Busy::default();
         self.set(None);
     }
@@ -196,7 +218,10 @@ impl Poller {
         self.metrics.polls.add(trouble.outcome());
         self.metrics.poll_failures.add();
         let retry_in_ms = delay.as_millis() as u64;
-        let needs_operator = advice(trouble);
+        let needs_operator = match self.state.is_unknown_tunnel(trouble) {
+            true => Some(UNKNOWN_TUNNEL),
+            false => advice(trouble),
+        };
         if let Some(advice) = needs_operator {
             tracing::error!(error = %trouble, retry_in_ms, advice, "polling needs the operator");
         } else {
@@ -210,6 +235,9 @@ impl Poller {
         }));
     }
 }
+
+const UNKNOWN_TUNNEL: &str =
+    "the tunnel id is not known to the service: check it, `handsctl tunnel setup`";
 
 /// What the operator can do about it.
 fn advice(trouble: &Trouble) -> Option<&'static str> {

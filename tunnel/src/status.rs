@@ -10,6 +10,7 @@ use crate::control_plane::Metadata;
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::poller::{PollState, PollTrouble};
+use crate::poster::PostState;
 use crate::session::ChildState;
 use crate::sessions::Sessions;
 use crate::sync::lock;
@@ -25,6 +26,8 @@ pub struct Status {
     pub metrics: Arc<Metrics>,
     /// How polls fail.
     pub polls: Arc<PollState>,
+    /// How posts fail.
+    pub posts: Arc<PostState>,
     /// The children.
     pub sessions: Arc<Sessions>,
     /// The tunnel's record, once it was fetched.
@@ -115,6 +118,14 @@ impl Status {
             add("server_silent", text.into());
         }
         self.poll_reasons(&mut add);
+        if let Some(trouble) = self.posts.trouble(self.metrics.poll_age()) {
+            if trouble.needs_operator {
+                let advice = "check the API key and its right to use the tunnel";
+                add("needs_operator", format!("{}: {advice}", trouble.message));
+            } else {
+                add("posts_refused", trouble.message);
+            }
+        }
         let failures = self.metrics.failures_in_a_row.get();
         if failures >= limits::CALL_FAILURES_UNREADY {
             add(
