@@ -7,6 +7,8 @@ use crate::facts::{Figures, Trouble, TroubleKind, TunnelHealth};
 use crate::limits;
 use crate::mender::Life;
 use hands_control::Client;
+use hands_tunnel::limits::{MESSAGE_MAX, SERVICE_TEXT_MAX};
+use hands_tunnel::text::plain;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -115,12 +117,7 @@ impl Asker {
         let mut health = seen.health(&totals, poll_timeout, now);
         if status != 200 {
             let text = String::from_utf8_lossy(&ready);
-            let text: String = text
-                .trim()
-                .chars()
-                .filter(|c| !c.is_control())
-                .take(200)
-                .collect();
+            let text = plain(text.trim(), SERVICE_TEXT_MAX);
             health.troubles.push(Trouble {
                 kind: TroubleKind::Starting,
                 message: format!("the tunnel client is not ready: {text}"),
@@ -151,7 +148,7 @@ fn read_page(page: &Value, age: Duration, poll_timeout: Duration) -> TunnelHealt
         let code = reason["code"].as_str().unwrap_or_default();
         let kind = match code {
             "needs_operator" => TroubleKind::Operator,
-            "polls_fail" => TroubleKind::OtherSide,
+            "polls_fail" | "polls_slow" | "posts_refused" => TroubleKind::OtherSide,
             "no_poll" | "polls_stale" if trouble_holds => TroubleKind::OtherSide,
             // The first poll waits for commands. Key, id and network are known to work once the tunnel's record came.
             "no_poll" if known_there && age < poll_timeout + limits::POLL_STALE_AFTER => continue,
@@ -164,7 +161,7 @@ fn read_page(page: &Value, age: Duration, poll_timeout: Duration) -> TunnelHealt
         let text = reason["message"].as_str().unwrap_or(code);
         troubles.push(Trouble {
             kind,
-            message: text.chars().filter(|c| !c.is_control()).take(300).collect(),
+            message: plain(text, MESSAGE_MAX),
         });
     }
     let totals = |value: &Value| {

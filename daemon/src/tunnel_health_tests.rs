@@ -10,7 +10,7 @@ fn kinds(health: &TunnelHealth) -> Vec<TroubleKind> {
 fn page(codes: &[&str], trouble: bool, name: Option<&str>) -> Value {
     let reasons: Vec<Value> = codes
         .iter()
-        .map(|code| json!({"code": code, "message": "why\u{1b}[2J"}))
+        .map(|code| json!({"code": code, "message": "why\u{1b}\u{202e}[2J"}))
         .collect();
     json!({
         "reasons": reasons,
@@ -39,6 +39,12 @@ fn the_codes_of_the_builtin_client_say_who_must_act() {
         read(&["polls_fail"], true, None, 1),
         [TroubleKind::OtherSide]
     );
+    for theirs in ["polls_slow", "posts_refused"] {
+        assert_eq!(
+            read(&[theirs], false, Some("t"), 90),
+            [TroubleKind::OtherSide]
+        );
+    }
     assert_eq!(
         read(&["polls_stale"], true, Some("t"), 90),
         [TroubleKind::OtherSide]

@@ -17,7 +17,7 @@ use crate::journal::{Journal, JournalError};
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::poller::{PollState, Poller};
-use crate::poster::Poster;
+use crate::poster::{PostState, Poster};
 use crate::sessions::Sessions;
 use crate::status::Status;
 use crate::sync::lock;
@@ -94,11 +94,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), StartErr
     };
     let sessions = Arc::new(Sessions::start(spec, Arc::clone(&metrics)));
     let polls = Arc::new(PollState::default());
+    let posts = Arc::new(PostState::default());
     let status = Arc::new(Status {
         tunnel_id: config.endpoint.tunnel_id.clone(),
-        poll_timeout: config.endpoint.poll_timeout,
+        stale_after: config.endpoint.stale_after(),
         metrics: Arc::clone(&metrics),
         polls: Arc::clone(&polls),
+        posts: Arc::clone(&posts),
         sessions: Arc::clone(&sessions),
         metadata: Mutex::default(),
         stopping: stop.clone(),
@@ -106,7 +108,12 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), StartErr
     let health = tokio::spawn(listeners.serve(Arc::clone(&status)));
 
     let good_polls = watch::Sender::new(0);
-    let poster = Poster::new(plane.clone(), Arc::clone(&metrics), good_polls.subscribe());
+    let poster = Poster::new(
+        plane.clone(),
+        Arc::clone(&metrics),
+        posts,
+        good_polls.subscribe(),
+    );
     let dispatcher = Arc::new(Dispatcher::new(
         Arc::clone(&sessions),
         poster,
@@ -163,7 +170,12 @@ async fn fetch_metadata(plane: ControlPlane, status: Arc<Status>) {
                 *lock(&status.metadata) = Some(record);
                 return;
             }
-            Err(error) => tracing::warn!(%error, "fetching the tunnel's record failed"),
+            Err(error) => {
+                if error.is_not_found() {
+                    status.polls.note_unknown_tunnel();
+                }
+                tracing::warn!(%error, "fetching the tunnel's record failed");
+            }
         }
         tokio::time::sleep(backoff.next_delay()).await;
     }

@@ -1,5 +1,6 @@
 //! The HTTP client of the control plane: three requests and how they fail.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -8,8 +9,10 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
 use crate::backoff::retry_after;
+use crate::file::open_regular;
 use crate::limits;
 use crate::secret::ApiKey;
+use crate::text;
 use crate::wire::{self, Address, Command, Skipped};
 
 /// How to reach the control plane.
@@ -31,6 +34,15 @@ pub struct Endpoint {
     pub poll_timeout: Duration,
     /// How long after that the headers must have arrived.
     pub poll_guardrail: Duration,
+}
+
+impl Endpoint {
+    /// How long after a good poll the next one is late. A poll that may still be answered by its
+    /// own deadline is not.
+    pub fn stale_after(&self) -> Duration {
+        let late = self.poll_guardrail + limits::POLL_ANSWER_SLACK;
+        self.poll_timeout + late.max(limits::POLL_STALE_AFTER)
+    }
 }
 
 /// Why the client could not be made.
@@ -87,6 +99,11 @@ impl Trouble {
                 ..
             }
         )
+    }
+
+    /// Whether there is no such thing at the service.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Status { status: 404, .. })
     }
 
     /// The delay the service asked for.
@@ -156,7 +173,10 @@ impl ControlPlane {
             .tcp_keepalive(Duration::from_secs(15))
             .redirect(reqwest::redirect::Policy::none())
             .tls_backend_preconfigured(tls_config(endpoint.ca_bundle.as_deref())?);
-        if let Some(proxy) = &endpoint.proxy {
+        if is_plain_loopback(&endpoint.base_url) {
+            // The key would leave this machine in the clear, and nothing listens there for a proxy.
+            builder = builder.no_proxy();
+        } else if let Some(proxy) = &endpoint.proxy {
             let proxy = reqwest::Proxy::all(proxy.as_str())
                 .map_err(|e| SetupError::Client(format!("the proxy {proxy:?}: {e}")))?;
             builder = builder.no_proxy().proxy(proxy);
@@ -179,8 +199,8 @@ impl ControlPlane {
         serde_json::from_slice(&body).map_err(|e| Trouble::Unreadable(e.to_string()))
     }
 
-    /// Waits for commands; none is a normal answer.
-    pub async fn poll(&self, limit: usize) -> Result<Polled, Trouble> {
+    /// Waits for commands; none is a normal answer. Calls `answered` once the headers are there.
+    pub async fn poll(&self, limit: usize, answered: impl FnOnce()) -> Result<Polled, Trouble> {
         let url = format!(
             "{}/poll?limit={}&timeout_ms={}",
             self.root,
@@ -191,6 +211,7 @@ impl ControlPlane {
         let response = timed(within, "an answer to a poll", self.send(self.http.get(url))).await?;
         // Deadlines count from here: the headers are in, the body is not.
         let received = Instant::now();
+        answered();
         if response.status() == reqwest::StatusCode::NO_CONTENT {
             return Ok(Vec::new());
         }
@@ -255,11 +276,24 @@ impl ControlPlane {
 
     fn network(&self, error: &reqwest::Error) -> Trouble {
         Trouble::Network {
-            what: self.key.redact(&describe(error)),
+            // A certificate's names, for one, are the other side's words.
+            what: text::plain(&self.key.redact(&describe(error)), limits::MESSAGE_MAX),
             written: !error.is_connect(),
             timed_out: error.is_timeout(),
         }
     }
+}
+
+/// Whether it is a server on this machine, asked without TLS.
+fn is_plain_loopback(base_url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(base_url) else {
+        return false;
+    };
+    let host = url.host_str().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let address = host.parse::<std::net::IpAddr>();
+    url.scheme() == "http"
+        && (host == "localhost" || address.is_ok_and(|address| address.is_loopback()))
 }
 
 async fn timed<T>(
@@ -308,14 +342,15 @@ fn api_detail(body: &[u8]) -> String {
         return String::new();
     };
     let parts = [error.code, error.message];
-    parts
+    let text = parts
         .into_iter()
         .flatten()
         .fold(String::new(), |mut text, part| {
             text.push_str(": ");
-            text.extend(part.chars().filter(|c| !c.is_control()).take(300));
+            text.push_str(&part);
             text
-        })
+        });
+    text::plain(&text, limits::SERVICE_TEXT_MAX)
 }
 
 fn default_headers(endpoint: &Endpoint) -> Result<HeaderMap, SetupError> {
@@ -371,8 +406,11 @@ fn read_certificates(
         path: path.to_owned(),
         reason,
     };
-    let found = rustls::pki_types::CertificateDer::pem_file_iter(path)
-        .map_err(|e| failed(e.to_string()))?
+    let mut text = Vec::new();
+    open_regular(path)
+        .and_then(|file| file.take(limits::CA_BUNDLE_MAX).read_to_end(&mut text))
+        .map_err(|e| failed(e.to_string()))?;
+    let found = rustls::pki_types::CertificateDer::pem_slice_iter(&text)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|e| failed(e.to_string()))?;
     if found.is_empty() {

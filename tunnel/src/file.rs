@@ -98,6 +98,21 @@ pub(crate) struct Post {
     pub(crate) max_bytes: Option<usize>,
 }
 
+/// Opens a regular file, through links. Anything else, such as a pipe that nobody writes to, is
+/// refused rather than waited for.
+pub(crate) fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).custom_flags(flags.bits() as i32);
+    let file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        let kind = std::io::ErrorKind::InvalidInput;
+        return Err(std::io::Error::new(kind, "it is not a regular file"));
+    }
+    Ok(file)
+}
+
 /// Reads the file.
 pub(crate) fn read(path: &Path) -> Result<File, ConfigError> {
     let failed = |reason: String| ConfigError::File {
@@ -105,7 +120,7 @@ pub(crate) fn read(path: &Path) -> Result<File, ConfigError> {
         reason,
     };
     let mut text = String::new();
-    std::fs::File::open(path)
+    open_regular(path)
         .and_then(|file| file.take(limits::CONFIG_MAX).read_to_string(&mut text))
         .map_err(|error| failed(error.to_string()))?;
     let file: File = serde_saphyr::from_str(&text).map_err(|error| {

@@ -48,4 +48,5 @@ pub mod session;
 pub mod sessions;
 pub mod status;
 mod sync;
+pub mod text;
 pub mod wire;

@@ -23,6 +23,8 @@ pub const POLL_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 pub const POLL_BODY_MAX: usize = 64 << 20;
 /// How long after the poll time-out a poll still counts as recent.
 pub const POLL_STALE_AFTER: Duration = Duration::from_secs(10);
+/// How long after its deadline a poll's failure must be known at the latest.
+pub const POLL_ANSWER_SLACK: Duration = Duration::from_secs(5);
 /// Polls in a row that must fail before the client says it is not ready.
 pub const POLL_FAILURES_UNREADY: u64 = 3;
 
@@ -49,6 +51,16 @@ pub const POST_RATE_MIN: u64 = 64 << 10;
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer that could not be delivered is kept for the next good poll.
 pub const UNDELIVERED_MAX: Duration = Duration::from_secs(600);
+/// Answers in a row that must not be taken before the client says it is not ready.
+pub const POST_FAILURES_UNREADY: u64 = 3;
+/// How long after the last try it counts that answers were not taken.
+pub const POST_TROUBLE_KEPT: Duration = Duration::from_secs(60);
+/// The longest text of the service that is shown, in characters.
+pub const SERVICE_TEXT_MAX: usize = 200;
+/// The longest message that is shown with such a text in it, in characters.
+pub const MESSAGE_MAX: usize = 500;
+/// Polls in a row that must find no such tunnel before the operator is asked for.
+pub const UNKNOWN_TUNNEL_POLLS: u64 = 3;
 /// The largest body posted by default, in bytes. The service's own limit is not published; it
 /// answers 413 above it, which becomes the same honest error.
 pub const POST_BODY_MAX: usize = 10 << 20;
@@ -113,6 +125,8 @@ pub const JOURNAL_COMPACT: u64 = 1 << 20;
 pub const SECRET_MAX: u64 = 64 << 10;
 /// How long the system's store for secrets may take; a person may have to unlock it.
 pub const KEYCHAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// The largest file of certificates read, in bytes.
+pub const CA_BUNDLE_MAX: u64 = 16 << 20;
 /// The largest configuration file read, in bytes.
 pub const CONFIG_MAX: u64 = 1 << 20;
 /// Connections at once to the health address.

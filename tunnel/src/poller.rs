@@ -1,5 +1,6 @@
 //! The poll loop.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,28 @@ use crate::sync::lock;
 pub struct PollState {
     /// The last failure; none after a good poll.
     trouble: Mutex<Option<PollTrouble>>,
+    /// Time in which this client did not ask, since the last good poll.
+    busy: Mutex<Busy>,
+    /// Since when the body of a poll's answer has been arriving.
+    receiving: Mutex<Option<Instant>>,
+    /// Polls in a row for which the service knew no such tunnel.
+    not_found: AtomicU64,
+    /// Whether it had no record of the tunnel either.
+    no_record: AtomicBool,
+}
+
+/// Time in which the service owed no poll an answer: all slots were taken, or a batch was noted.
+#[derive(Debug, Default, Clone, Copy)]
+struct Busy {
+    since: Option<Instant>,
+    before: Duration,
+}
+
+impl Busy {
+    fn total(self, now: Instant) -> Duration {
+        let current = self.since.map(|since| now.saturating_duration_since(since));
+        self.before + current.unwrap_or_default()
+    }
 }
 
 /// A failure of polls that still holds.
@@ -41,6 +64,55 @@ impl PollState {
         let left = trouble.retry_at.saturating_duration_since(Instant::now());
         trouble.retry_in_ms = left.as_millis() as u64;
         Some(trouble)
+    }
+
+    /// How much of the time since the last good poll the service is to answer for.
+    pub fn silence(&self, since_good_poll: Duration) -> Duration {
+        since_good_poll.saturating_sub(lock(&self.busy).total(Instant::now()))
+    }
+
+    /// How long this client has not polled because it can take no further call.
+    pub fn busy(&self) -> Option<Duration> {
+        lock(&self.busy).since.map(|since| since.elapsed())
+    }
+
+    /// How long the body of a poll's answer has been arriving.
+    pub fn receiving(&self) -> Option<Duration> {
+        lock(&self.receiving).map(|since| since.elapsed())
+    }
+
+    fn pause(&self) {
+        lock(&self.busy).since = Some(Instant::now());
+    }
+
+    fn resume(&self) {
+        let mut busy = lock(&self.busy);
+        *busy = Busy {
+            since: None,
+            before: busy.total(Instant::now()),
+        };
+    }
+
+    /// Notes that the service has no record of the tunnel.
+    pub fn note_unknown_tunnel(&self) {
+        self.no_record.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts a failed poll; whether it is now plain that the service does not know the tunnel.
+    fn is_unknown_tunnel(&self, trouble: &Trouble) -> bool {
+        if !trouble.is_not_found() {
+            self.not_found.store(0, Ordering::Relaxed);
+            return false;
+        }
+        let in_a_row = self.not_found.fetch_add(1, Ordering::Relaxed) + 1;
+        in_a_row >= limits::UNKNOWN_TUNNEL_POLLS || self.no_record.load(Ordering::Relaxed)
+    }
+
+    fn good(&self) {
+        self.not_found.store(0, Ordering::Relaxed);
+        self.no_record.store(false, Ordering::Relaxed);
+        *lock(&self.busy) = Busy::default();
+        self.set(None);
     }
 
     fn set(&self, trouble: Option<PollTrouble>) {
@@ -98,20 +170,25 @@ impl Poller {
     pub async fn run(self) {
         let mut delays = Delays::new();
         loop {
+            self.state.pause();
             let limit = tokio::select! {
                 free = self.dispatcher.free_slots() => free.min(limits::POLL_LIMIT),
                 () = self.stop.cancelled() => return,
             };
+            self.state.resume();
+            let answered = || *lock(&self.state.receiving) = Some(Instant::now());
             let polled = tokio::select! {
-                polled = self.plane.poll(limit) => polled,
+                polled = self.plane.poll(limit, answered) => polled,
                 () = self.stop.cancelled() => return,
             };
+            *lock(&self.state.receiving) = None;
             match polled {
                 Ok(commands) => {
                     self.note_good(commands.len());
                     delays = Delays::new();
                     // A batch that is here is taken whole, even while stopping: the service
                     // counts on this client for it now.
+                    self.state.pause();
                     self.dispatcher.take(commands).await;
                 }
                 Err(trouble) => {
@@ -132,8 +209,8 @@ impl Poller {
         self.metrics.good_poll();
         if self.state.trouble().is_some() {
             tracing::info!("polls are answered again");
-            self.state.set(None);
         }
+        self.state.good();
         self.good_polls.send_modify(|count| *count += 1);
     }
 
@@ -141,7 +218,10 @@ impl Poller {
         self.metrics.polls.add(trouble.outcome());
         self.metrics.poll_failures.add();
         let retry_in_ms = delay.as_millis() as u64;
-        let needs_operator = advice(trouble);
+        let needs_operator = match self.state.is_unknown_tunnel(trouble) {
+            true => Some(UNKNOWN_TUNNEL),
+            false => advice(trouble),
+        };
         if let Some(advice) = needs_operator {
             tracing::error!(error = %trouble, retry_in_ms, advice, "polling needs the operator");
         } else {
@@ -156,6 +236,9 @@ impl Poller {
     }
 }
 
+const UNKNOWN_TUNNEL: &str =
+    "the tunnel id is not known to the service: check it, `handsctl tunnel setup`";
+
 /// What the operator can do about it.
 fn advice(trouble: &Trouble) -> Option<&'static str> {
     let Trouble::Status { status, .. } = trouble else {
@@ -169,5 +252,29 @@ fn advice(trouble: &Trouble) -> Option<&'static str> {
             "the API key may not use this tunnel: give its principal the right to use it, or check the tunnel id",
         ),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_without_a_free_slot_is_not_the_services_silence() {
+        let now = Instant::now();
+        let earlier = |seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap();
+        let state = PollState::default();
+        let minute = Duration::from_secs(60);
+        assert_eq!(state.silence(minute), minute);
+        // Full for 50 of the 60 seconds, and still so.
+        lock(&state.busy).since = Some(earlier(50));
+        assert!(state.silence(minute) <= Duration::from_secs(10));
+        state.resume();
+        assert!(state.busy().is_none());
+        assert!(state.silence(minute) <= Duration::from_secs(10));
+        // From then on it is.
+        assert!(state.silence(minute * 2) >= minute);
+        state.good();
+        assert_eq!(state.silence(minute), minute);
     }
 }

@@ -1,11 +1,11 @@
 //! The API key: where it comes from, and that it stays unseen.
 
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::file::open_regular;
 use crate::{keychain, limits};
 
 /// A secret. It has no readable `Debug`, no `Display` and no serialization.
@@ -155,12 +155,8 @@ fn from_file(path: &Path) -> Result<ApiKey, SecretError> {
         path: path.to_owned(),
         error,
     };
-    let file = File::open(path).map_err(failed)?;
+    let file = open_regular(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
-    if !meta.is_file() {
-        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file");
-        return Err(failed(error));
-    }
     let mode = meta.mode() & 0o7777;
     if mode & 0o077 != 0 {
         let path = path.to_owned();
@@ -174,9 +170,13 @@ fn from_file(path: &Path) -> Result<ApiKey, SecretError> {
         });
     }
     let mut text = String::new();
-    file.take(limits::SECRET_MAX)
+    file.take(limits::SECRET_MAX + 1)
         .read_to_string(&mut text)
         .map_err(failed)?;
+    if text.len() as u64 > limits::SECRET_MAX {
+        let why = format!("it is over {} bytes", limits::SECRET_MAX);
+        return Err(failed(std::io::Error::other(why)));
+    }
     ApiKey::new(&text)
 }
 
@@ -206,6 +206,26 @@ mod tests {
             let key = reference.resolve(&|_| None).unwrap();
             assert_eq!(key.expose(), "sk-secret");
         }
+    }
+
+    #[test]
+    fn what_is_no_file_or_no_key_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        for path in [pipe.as_path(), folder.path(), Path::new("/dev/zero")] {
+            let reference = KeyReference::File(path.to_owned());
+            let error = reference.resolve(&|_| None).unwrap_err().to_string();
+            assert!(error.contains("not a regular file"), "{error}");
+        }
+        let (_folder, reference) = key_file(0o600);
+        let KeyReference::File(path) = &reference else {
+            panic!("it is a file");
+        };
+        std::fs::write(path, "k".repeat(limits::SECRET_MAX as usize + 1)).unwrap();
+        let error = reference.resolve(&|_| None).unwrap_err().to_string();
+        assert!(error.contains("over"), "{error}");
     }
 
     #[test]

@@ -240,7 +240,11 @@ impl Shared {
             link.as_ref()
                 .is_some_and(|link| !link.closed.is_cancelled())
         };
-        let waited = tokio::time::timeout(limits::LINK_WAIT, links.wait_for(usable)).await;
+        let waited = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Err(self.child_gone()),
+            waited = tokio::time::timeout(limits::LINK_WAIT, links.wait_for(usable)) => waited,
+        };
         let link = waited
             .ok()
             .and_then(|found| found.ok().and_then(|link| link.clone()));
@@ -256,6 +260,12 @@ impl Shared {
     }
 
     fn child_gone(&self) -> Failure {
+        if self.stop.is_cancelled() {
+            // Ended on purpose, which says nothing against the server.
+            let text = "The session was ended before the call was answered. Whether the call took \
+                        effect is not known: look before you repeat it.";
+            return Failure::new(Source::ClientInternal, None, text);
+        }
         Failure::new(
             Source::TransportClosed,
             Some("closed_pipe"),

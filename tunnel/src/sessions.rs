@@ -32,7 +32,7 @@ impl Sessions {
     }
 
     /// The session of a command, started where it is not there yet. Where too many are there,
-    /// the one that was idle the longest makes room.
+    /// the one that was idle the longest makes room; one that a caller still holds never does.
     pub fn get(&self, name: Option<&str>) -> Result<Arc<Session>, Failure> {
         let Some(name) = name else {
             return Ok(Arc::clone(&self.main));
@@ -52,17 +52,19 @@ impl Sessions {
 
     fn make_room(&self, named: &mut HashMap<String, Arc<Session>>) -> Result<(), Failure> {
         let old = |session: &Arc<Session>| session.idle() >= limits::SESSION_IDLE;
+        // Callers get theirs under the same lock, so that none can come to hold it meanwhile.
+        let free = |session: &Arc<Session>| Arc::strong_count(session) == 1;
         let mut ending: Vec<String> = named
             .iter()
-            .filter(|(_, session)| old(session))
+            .filter(|(_, session)| free(session) && old(session))
             .map(|(name, _)| name.clone())
             .collect();
         if ending.is_empty() && named.len() >= limits::SESSIONS_MAX {
-            let idlest = named.iter().max_by_key(|(_, session)| session.idle());
-            let idlest = idlest.filter(|(_, session)| !session.idle().is_zero());
-            let Some((name, _)) = idlest else {
+            let free = named.iter().filter(|(_, session)| free(session));
+            let Some((name, _)) = free.max_by_key(|(_, session)| session.idle()) else {
                 let text = format!(
-                    "There are {} sessions at work behind this tunnel already; end one first.",
+                    "{} sessions are in use behind this tunnel, and it holds no more: wait for a \
+                     call of one to end, or end one, and try again.",
                     named.len()
                 );
                 return Err(Failure::new(Source::ClientInternal, None, text));

@@ -10,6 +10,7 @@ use crate::control_plane::Metadata;
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::poller::{PollState, PollTrouble};
+use crate::poster::PostState;
 use crate::session::ChildState;
 use crate::sessions::Sessions;
 use crate::sync::lock;
@@ -19,12 +20,14 @@ use crate::sync::lock;
 pub struct Status {
     /// The tunnel's id.
     pub tunnel_id: String,
-    /// How long the service holds an empty poll.
-    pub poll_timeout: Duration,
+    /// How long after a good poll the next one is late.
+    pub stale_after: Duration,
     /// Counts.
     pub metrics: Arc<Metrics>,
     /// How polls fail.
     pub polls: Arc<PollState>,
+    /// How posts fail.
+    pub posts: Arc<PostState>,
     /// The children.
     pub sessions: Arc<Sessions>,
     /// The tunnel's record, once it was fetched.
@@ -71,6 +74,8 @@ struct Tunnel {
 #[derive(Debug, Serialize)]
 struct Poll {
     last_good_age_ms: Option<u64>,
+    /// How long no poll was made because no further call can be taken.
+    busy_ms: Option<u64>,
     failures_in_a_row: u64,
     trouble: Option<PollTrouble>,
     by_outcome: std::collections::BTreeMap<&'static str, u64>,
@@ -113,6 +118,14 @@ impl Status {
             add("server_silent", text.into());
         }
         self.poll_reasons(&mut add);
+        if let Some(trouble) = self.posts.trouble(self.metrics.poll_age()) {
+            if trouble.needs_operator {
+                let advice = "check the API key and its right to use the tunnel";
+                add("needs_operator", format!("{}: {advice}", trouble.message));
+            } else {
+                add("posts_refused", trouble.message);
+            }
+        }
         let failures = self.metrics.failures_in_a_row.get();
         if failures >= limits::CALL_FAILURES_UNREADY {
             add(
@@ -136,13 +149,24 @@ impl Status {
                 return;
             }
         }
-        let Some(age) = self.metrics.poll_age() else {
-            add("no_poll", "no poll was answered well yet".into());
+        let age = self.metrics.poll_age();
+        if age.is_some_and(|age| self.polls.silence(age) <= self.stale_after) {
             return;
-        };
-        if age > self.poll_timeout + limits::POLL_STALE_AFTER {
-            let text = format!("the last good poll was {} s ago", age.as_secs());
-            add("polls_stale", text);
+        }
+        if let Some(receiving) = self.polls.receiving() {
+            let seconds = receiving.as_secs();
+            let text = format!(
+                "the service answers polls slowly: it has been sending the last answer for {seconds} s"
+            );
+            add("polls_slow", text);
+            return;
+        }
+        match age {
+            None => add("no_poll", "no poll was answered well yet".into()),
+            Some(age) => {
+                let text = format!("the last good poll was {} s ago", age.as_secs());
+                add("polls_stale", text);
+            }
         }
     }
 
@@ -168,6 +192,7 @@ impl Status {
             },
             poll: Poll {
                 last_good_age_ms: age,
+                busy_ms: self.polls.busy().map(|busy| busy.as_millis() as u64),
                 failures_in_a_row: metrics.poll_failures.get(),
                 trouble: self.polls.trouble(),
                 by_outcome: metrics.polls.counts(),

@@ -55,6 +55,14 @@ pub enum Skipped {
         /// Its type.
         command_type: String,
     },
+    /// With an id or a token that no answer could carry.
+    #[error("command {request_id:?} cannot be answered: its {what} cannot stand in a header")]
+    Unanswerable {
+        /// Its id.
+        request_id: String,
+        /// Which of the two.
+        what: &'static str,
+    },
     /// Without an id or a token, so that it cannot be answered either.
     #[error("a command cannot be read: {0}")]
     Unreadable(String),
@@ -95,6 +103,22 @@ pub fn parse_poll(
 fn parse_command(text: &str, received: Instant) -> Result<Command, Skipped> {
     let wire: WireCommand =
         serde_json::from_str(text).map_err(|e| Skipped::Unreadable(e.to_string()))?;
+    // Before the command runs: what it did could not be told to anybody.
+    for (what, text) in [
+        ("shard token", &wire.shard_token),
+        ("request id", &wire.request_id),
+    ] {
+        if reqwest::header::HeaderValue::from_str(text).is_err() {
+            return Err(Skipped::Unanswerable {
+                request_id: wire
+                    .request_id
+                    .chars()
+                    .take(limits::SERVICE_TEXT_MAX)
+                    .collect(),
+                what,
+            });
+        }
+    }
     let work = match wire.command_type.as_deref() {
         None | Some("jsonrpc") => json_rpc_work(wire.jsonrpc.as_ref()),
         Some("session_termination") => Work::SessionTermination,
@@ -375,6 +399,21 @@ mod tests {
         let mut all = parse_poll(body.as_bytes(), Instant::now()).unwrap();
         assert_eq!(all.len(), 1);
         all.remove(0)
+    }
+
+    #[test]
+    fn what_no_answer_could_carry_is_refused_before_it_runs() {
+        for bad in ["a\r\nX: y", "a\nb", "\u{0}", "\u{7f}"] {
+            for (field, other) in [("shard_token", "request_id"), ("request_id", "shard_token")] {
+                let command = serde_json::json!({
+                    field: bad, other: "fine", "jsonrpc": {"jsonrpc": "2.0", "method": "x"},
+                });
+                let found = parse_command(&command.to_string(), Instant::now());
+                let error = found.unwrap_err();
+                assert!(matches!(error, Skipped::Unanswerable { .. }), "{error:?}");
+                assert!(!error.to_string().contains('\n'), "{error}");
+            }
+        }
     }
 
     #[test]

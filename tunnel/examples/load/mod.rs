@@ -97,7 +97,7 @@ pub(crate) async fn null_client(plane: Arc<ControlPlane>) {
     };
     let client = Client::new(&endpoint).expect("the client can be made");
     loop {
-        let polled = client.poll(25).await.expect("a poll is answered");
+        let polled = client.poll(25, || ()).await.expect("a poll is answered");
         for command in polled.into_iter().flatten() {
             let client = client.clone();
             tokio::spawn(async move {
