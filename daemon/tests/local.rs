@@ -182,7 +182,13 @@ async fn a_reload_takes_what_is_good_and_keeps_what_was_where_it_is_not() {
         unreachable!("{error}")
     };
     assert!(error.message.contains("config.toml:1"), "{error}");
-    assert_eq!(daemon.status().await.server.pid, status.server.pid);
+    let refused = daemon.status().await;
+    assert_eq!(refused.server.pid, status.server.pid);
+    let tells = |warnings: &[String]| {
+        let mut warnings = warnings.iter();
+        warnings.any(|text| text.contains("config.toml:1") && text.contains("stay in force"))
+    };
+    assert!(tells(&refused.warnings), "{:?}", refused.warnings);
 
     // Nothing that the server reads: it stays.
     place.config(&format!(
@@ -194,7 +200,9 @@ async fn a_reload_takes_what_is_good_and_keeps_what_was_where_it_is_not() {
         done.message.contains("tunnel") && !done.message.contains("server"),
         "{done:?}"
     );
-    assert_eq!(daemon.ready().await.server.pid, status.server.pid);
+    let taken = daemon.ready().await;
+    assert_eq!(taken.server.pid, status.server.pid);
+    assert!(!tells(&taken.warnings), "{:?}", taken.warnings);
 
     // From the answer on nothing is said to be ready that has not been looked at since.
     place.config("[tunnel]\nid = \"tunnel_0123456789abcdef0123456789abcdef\"\n");
