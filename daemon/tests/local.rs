@@ -260,6 +260,34 @@ async fn the_endpoints_answer_this_machine_and_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_holds_connections_open_keeps_nobody_out() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let place = Place::new();
+    let daemon = place.start().await;
+    let address = daemon.ready().await.daemon.http.unwrap();
+    let mut held = Vec::new();
+    for at in 0..64 {
+        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        if at % 2 == 0 {
+            stream.write_all(b"GET /readyz HTTP/1.1\r\nHo").await.unwrap();
+        }
+        held.push(stream);
+    }
+    let answer = tokio::time::timeout(Duration::from_secs(5), daemon.get("/readyz")).await;
+    assert_eq!(answer.unwrap().0, 200);
+    drop(held);
+
+    // Nor by asking again and again over one.
+    let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+    let request = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn control_knows_its_paths_and_tells_events() {
     let place = Place::new();
     let daemon = place.start().await;
