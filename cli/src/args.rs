@@ -126,6 +126,9 @@ pub(crate) struct SetupArgs {
     /// Do not try them.
     #[arg(long)]
     pub(crate) no_test: bool,
+    /// Take an id that does not look as the service's ids do.
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Where the tunnel's key is kept.

@@ -45,7 +45,7 @@ pub(crate) async fn status(client: &Client) -> Result<Status, Failure> {
 pub(crate) async fn wait_for(
     client: &Client,
     time: Duration,
-    wanted: impl Fn(&Status) -> bool,
+    mut wanted: impl FnMut(&Status) -> bool,
 ) -> Result<(Status, bool), Failure> {
     let deadline = Instant::now() + time;
     loop {
@@ -69,6 +69,21 @@ fn start_hint() -> &'static str {
     }
 }
 
+/// Names the process of a daemon that does not answer, and the way out.
+pub(crate) fn way_out(context: &Context, failure: Failure) -> Failure {
+    if !failure.is_hung() {
+        return failure;
+    }
+    let path = context.home.run_dir().join("handsd.pid");
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    match text.trim().parse::<u32>() {
+        Ok(pid) => failure.hint(format!(
+            "handsd (pid {pid}) hangs or is stopped: `kill -9 {pid}` ends it, then `handsctl up`"
+        )),
+        Err(_) => failure,
+    }
+}
+
 /// A control error in this program's words and exit codes.
 pub(crate) fn explain(what: &str, error: ControlError) -> Failure {
     match error {
@@ -84,6 +99,9 @@ pub(crate) fn explain(what: &str, error: ControlError) -> Failure {
                 Some(hint) => failure.hint(hint),
                 None => failure,
             }
+        }
+        error @ ControlError::Timeout { .. } => {
+            Failure::hung(what, error.to_string()).hint("see `handsctl logs daemon`")
         }
         error => Failure::new(what, error.to_string()).hint("see `handsctl logs daemon`"),
     }

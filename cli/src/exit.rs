@@ -33,6 +33,8 @@ pub(crate) struct Failure {
     exit: Exit,
     /// The reader of our output is gone: nothing to report, to nobody.
     silent: bool,
+    /// The daemon gave no answer in time.
+    hung: bool,
 }
 
 impl Failure {
@@ -44,6 +46,7 @@ impl Failure {
             hint: None,
             exit: Exit::Failed,
             silent: false,
+            hung: false,
         }
     }
 
@@ -61,6 +64,18 @@ impl Failure {
             exit: Exit::NotRunning,
             ..Failure::new(what, why)
         }
+    }
+
+    /// The daemon gave no answer in time.
+    pub(crate) fn hung(what: impl Into<String>, why: impl Into<String>) -> Failure {
+        Failure {
+            hung: true,
+            ..Failure::new(what, why)
+        }
+    }
+
+    pub(crate) fn is_hung(&self) -> bool {
+        self.hung
     }
 
     /// What to do about it.

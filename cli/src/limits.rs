@@ -40,6 +40,8 @@ pub(crate) const DAEMON_READY: Duration = Duration::from_secs(20);
 pub(crate) const DAEMON_DOWN: Duration = Duration::from_secs(50);
 /// Pause between two looks at the daemon.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
+/// Looks of the daemon after a restart from which on its verdict is about the new process.
+pub(crate) const LOOKS: usize = 3;
 /// Largest part of the end of `handsd.log` that is read, in bytes.
 pub(crate) const LOG_TAIL: u64 = 4 << 20;
 /// Longest key that is read, in bytes.

@@ -47,7 +47,9 @@ fn main() -> ExitCode {
         Err(error) => return usage::report(&error),
     };
     let out = Out::new(args.json);
-    let done = context(&args, out).and_then(|context| run(args.command, &context));
+    let done = context(&args, out).and_then(|context| {
+        run(args.command, &context).map_err(|failure| daemon::way_out(&context, failure))
+    });
     match done {
         Ok(exit) => exit.into(),
         Err(failure) => failure.report(&Out::new(args.json)),

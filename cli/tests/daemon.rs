@@ -99,6 +99,18 @@ fn up_status_restart_and_down() {
         tunnel.code == Some(1) && tunnel.err.contains("tunnel setup"),
         "{tunnel:?}"
     );
+    place.0.config("workspaces = 5\n");
+    let refused = place.run(&["restart"]);
+    assert!(
+        refused.code == Some(1)
+            && refused.err.contains("config.toml:1")
+            && refused.err.contains("nothing was changed"),
+        "{refused:?}"
+    );
+    let kept = place.run(&["status", "--json"]).json();
+    assert_eq!(kept["daemon"]["pid"], first["daemon"]["pid"]);
+    assert_eq!(kept["server"]["pid"], server["server"]["pid"]);
+    std::fs::remove_file(place.0.home().config_file()).unwrap();
     let all = place.run(&["restart", "--json"]).json();
     assert_ne!(all["daemon"]["pid"], first["daemon"]["pid"]);
     assert_eq!(all["readiness"]["ready"], true);
@@ -147,6 +159,62 @@ fn a_daemon_that_cannot_start_says_why() {
         ended.err.contains("config.toml:1") && ended.err.contains("workspaces"),
         "{ended:?}"
     );
+}
+
+#[test]
+fn an_id_that_is_copied_in_part_replaces_nothing_unless_it_is_meant() {
+    let place = Running::new();
+    let good = "tunnel_0123456789abcdef0123456789abcdef";
+    let setup = |id: &str, force: bool| {
+        let mut words = vec!["tunnel", "setup", "--id", id, "--no-test"];
+        words.extend(force.then_some("--force"));
+        with_input(place.command(&words), "sk-0123456789abcdef\n")
+    };
+    assert_eq!(setup(good, false).code, Some(0));
+    let part = &good[..good.len() - 1];
+    let refused = setup(part, false);
+    assert!(
+        refused.code == Some(2) && refused.err.contains("--force"),
+        "{refused:?}"
+    );
+    let config = || std::fs::read_to_string(place.0.home().config_file()).unwrap();
+    assert!(config().contains(good), "{}", config());
+    let check = place.run(&["config", "check"]);
+    assert!(
+        !format!("{check:?}").contains("does not look like"),
+        "{check:?}"
+    );
+    assert_eq!(setup(part, true).code, Some(0));
+    assert!(!config().contains(good), "{}", config());
+    let check = place.run(&["config", "check"]);
+    assert!(
+        format!("{check:?}").contains("does not look like"),
+        "{check:?}"
+    );
+}
+
+#[test]
+fn starts_at_once_all_end_with_the_one_daemon() {
+    let place = Running::new();
+    let mut starts: Vec<_> = (0..3)
+        .map(|_| {
+            let mut command = place.command(&["up", "--json"]);
+            command.stdout(std::process::Stdio::piped());
+            command.stderr(std::process::Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .collect();
+    let ended: Vec<Ended> = starts
+        .drain(..)
+        .map(|start| Ended::of(start.wait_with_output().unwrap()))
+        .collect();
+    for one in &ended {
+        assert!(matches!(one.code, Some(0 | 4)), "{ended:?}");
+        assert_eq!(
+            one.json()["daemon"]["pid"],
+            ended[0].json()["daemon"]["pid"]
+        );
+    }
 }
 
 #[test]

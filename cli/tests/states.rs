@@ -130,7 +130,46 @@ async fn the_screen_tells_the_truth_in_every_state() {
     let ended = place.until(&["ready     no", "answered 503", "not working"]);
     said_once(&ended, "the control plane answered 503");
     assert!(ended.out.contains("handsctl tunnel test"), "{ended:?}");
+    // The record can be read all the same: that is no word of the polls.
+    let ended = place.run(&["tunnel", "test"]);
+    assert!(
+        ended.code == Some(1)
+            && ended.out.contains("503")
+            && !ended.out.contains("the tunnel works"),
+        "{ended:?}"
+    );
     plane.heal();
+    place.until(&["ready     yes\n"]);
+    let ended = place.run(&["tunnel", "test"]);
+    assert!(
+        ended.code == Some(0) && ended.out.contains("the tunnel works"),
+        "{ended:?}"
+    );
+
+    // Polls are refused: a restart says so as soon as it is known.
+    plane.inject(Endpoint::Poll, Fault::Status(403), Span::UntilHealed);
+    place.until(&["ready     no", "needs you"]);
+    let began = Instant::now();
+    let ended = place.run(&["restart", "tunnel"]);
+    assert!(
+        ended.code == Some(4) && ended.out.contains("403"),
+        "{ended:?}"
+    );
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    plane.heal();
+    place.run(&["restart", "tunnel"]);
+    place.until(&["ready     yes\n"]);
+
+    // The daemon hangs.
+    let daemon = place.json()["daemon"]["pid"].clone();
+    let pid = daemon.as_i64().and_then(|pid| Pid::from_raw(pid as i32));
+    kill_process(pid.unwrap(), Signal::STOP).unwrap();
+    let ended = place.run(&["status"]);
+    kill_process(pid.unwrap(), Signal::CONT).unwrap();
+    assert!(
+        ended.err.contains(&format!("`kill -9 {daemon}`")),
+        "{ended:?}"
+    );
     place.until(&["ready     yes\n"]);
     let address = plane.base_url().to_owned();
     drop(plane);

@@ -25,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Settings {
     pub(crate) config: Arc<Config>,
     pub(crate) warnings: Vec<String>,
+    /// Why the file on disk cannot be used, where the last reload was refused.
+    pub(crate) refused: Option<String>,
 }
 
 /// A wish to read the configuration again, with the way to answer.
@@ -116,6 +118,11 @@ impl Core {
         let last_calls = tokio::task::spawn_blocking(move || last_calls(&home)).await;
         let http = *self.http.borrow();
         let mut warnings = settings.warnings;
+        warnings.extend(settings.refused.map(|why| {
+            format!(
+                "the configuration on disk cannot be used, and the settings before stay in force: {why}; `handsctl config check` says what is wrong"
+            )
+        }));
         if http.is_none() {
             warnings.push(format!(
                 "http.listen: {} cannot be listened on (is another program there?); it is tried again and again",

@@ -15,11 +15,13 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
 use serde_json::json;
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 /// What is needed to answer.
@@ -61,28 +63,56 @@ async fn at(address: SocketAddr, pages: &Arc<Pages>, tell: bool) {
         }
     };
     pages.core.http.send_replace(listener.local_addr().ok());
-    let places = Arc::new(Semaphore::new(limits::HTTP_CONNECTIONS));
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+    let mut open = Open::default();
+    loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(connection(stream, Arc::clone(pages), place))),
+            Ok((stream, _)) => open.add(stream, pages),
             // Out of descriptors, most likely.
             Err(_) => sleep(limits::LOOK_AGAIN).await,
         }
     }
 }
 
-async fn connection(stream: TcpStream, pages: Arc<Pages>, place: OwnedSemaphorePermit) {
+/// The connections, the oldest first. Whoever holds some open keeps nobody else out: the oldest that asks nothing goes.
+#[derive(Default)]
+struct Open(VecDeque<Held>);
+
+struct Held {
+    task: AbortHandle,
+    asked: Arc<AtomicBool>,
+}
+
+impl Open {
+    fn add(&mut self, stream: TcpStream, pages: &Arc<Pages>) {
+        self.0.retain(|held| !held.task.is_finished());
+        if self.0.len() >= limits::HTTP_CONNECTIONS {
+            let idle = |held: &Held| !held.asked.load(Ordering::Relaxed);
+            let at = self.0.iter().position(idle).unwrap_or_default();
+            if let Some(held) = self.0.remove(at) {
+                held.task.abort();
+            }
+        }
+        let asked = Arc::new(AtomicBool::new(false));
+        let serving = connection(stream, Arc::clone(pages), Arc::clone(&asked));
+        let task = tokio::spawn(serving).abort_handle();
+        self.0.push_back(Held { task, asked });
+    }
+}
+
+async fn connection(stream: TcpStream, pages: Arc<Pages>, asked: Arc<AtomicBool>) {
     let service = service_fn(move |request| {
+        asked.store(true, Ordering::Relaxed);
         let pages = Arc::clone(&pages);
         async move { Ok::<_, Infallible>(pages.answer(&request).await) }
     });
     let serving = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
+        // One request each: a place is not kept between two.
+        .keep_alive(false)
         .header_read_timeout(limits::HTTP_HEAD_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
     // A body that is announced and never sent is never read, so nothing else can hold it open for long.
     let _ = timeout(limits::HTTP_CONNECTION_TIMEOUT, serving).await;
-    drop(place);
 }
 
 impl Pages {

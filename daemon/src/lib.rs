@@ -97,6 +97,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let settings = Settings {
         config: Arc::new(loaded.config),
         warnings: notes,
+        refused: None,
     };
     let ledger = Arc::new(ledger::Ledger::open(&home.run_dir(), &recorder).await);
     let socket = hands_control::daemon_socket(&home.run_dir());

@@ -40,6 +40,8 @@ pub const STOP_UNWELL: Duration = Duration::from_secs(5);
 pub const STOP_ORPHAN: Duration = Duration::from_secs(5);
 /// Pause between two looks at a process that was told to end.
 pub const END_LOOK: Duration = Duration::from_millis(20);
+/// Time that another daemon of the home has to write its process id once it has the lock.
+pub const PID_PATIENCE: Duration = Duration::from_secs(1);
 /// Time after SIGKILL within which a process must be gone.
 pub const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -53,12 +55,12 @@ pub const RELAY_PATIENCE: Duration = Duration::from_secs(10);
 /// Time over the reply budget that a call of the tunnel may be at work: it may have waited for a place, and its end takes a while.
 pub const REPLY_SLACK: Duration = Duration::from_secs(60);
 
-/// Connections to the HTTP endpoints at once.
+/// Connections to the HTTP endpoints at once; one more ends the oldest that asks nothing.
 pub const HTTP_CONNECTIONS: usize = 32;
 /// Time for a request's head to arrive.
-pub const HTTP_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+pub const HTTP_HEAD_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time that one HTTP connection may last.
-pub const HTTP_CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+pub const HTTP_CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pause before an address that was taken is tried again.
 pub const HTTP_RETRY: Duration = Duration::from_secs(5);
 /// Time for a server's socket to answer when its figures or sessions are asked for.

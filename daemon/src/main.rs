@@ -4,6 +4,7 @@
 use clap::Parser;
 use hands_config::{Env, Home};
 use hands_daemon::{DaemonError, Options, Programs, log, run};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +30,8 @@ fn main() -> ExitCode {
     match start(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("handsd: {error:#}");
+            // On a full disk this cannot be written; that must not change the exit code.
+            let _ = writeln!(std::io::stderr(), "handsd: {error:#}");
             match error.downcast_ref::<DaemonError>() {
                 Some(DaemonError::Config(_)) => ExitCode::from(BAD_CONFIGURATION),
                 Some(DaemonError::Runs { .. }) => ExitCode::from(RUNS_ALREADY),

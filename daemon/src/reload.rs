@@ -40,6 +40,11 @@ async fn reload(core: &Arc<Core>, env: &Env) -> Result<Done, ApiError> {
             );
             core.recorder
                 .note("reload_failed", json!({"reason": error.to_string()}));
+            // Whoever asked by a signal hears no answer; the status tells it.
+            core.settings
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .refused = Some(error.to_string());
             return Err(
                 ApiError::bad_request(message).hint("`handsctl config check` says what is wrong")
             );
@@ -58,6 +63,7 @@ async fn reload(core: &Arc<Core>, env: &Env) -> Result<Done, ApiError> {
         .unwrap_or_else(PoisonError::into_inner) = Settings {
         config: Arc::clone(&after),
         warnings: loaded.warnings.clone(),
+        refused: None,
     };
     let changes = changes(
         &before,

@@ -182,7 +182,13 @@ async fn a_reload_takes_what_is_good_and_keeps_what_was_where_it_is_not() {
         unreachable!("{error}")
     };
     assert!(error.message.contains("config.toml:1"), "{error}");
-    assert_eq!(daemon.status().await.server.pid, status.server.pid);
+    let refused = daemon.status().await;
+    assert_eq!(refused.server.pid, status.server.pid);
+    let tells = |warnings: &[String]| {
+        let mut warnings = warnings.iter();
+        warnings.any(|text| text.contains("config.toml:1") && text.contains("stay in force"))
+    };
+    assert!(tells(&refused.warnings), "{:?}", refused.warnings);
 
     // Nothing that the server reads: it stays.
     place.config(&format!(
@@ -194,7 +200,9 @@ async fn a_reload_takes_what_is_good_and_keeps_what_was_where_it_is_not() {
         done.message.contains("tunnel") && !done.message.contains("server"),
         "{done:?}"
     );
-    assert_eq!(daemon.ready().await.server.pid, status.server.pid);
+    let taken = daemon.ready().await;
+    assert_eq!(taken.server.pid, status.server.pid);
+    assert!(!tells(&taken.warnings), "{:?}", taken.warnings);
 
     // From the answer on nothing is said to be ready that has not been looked at since.
     place.config("[tunnel]\nid = \"tunnel_0123456789abcdef0123456789abcdef\"\n");
@@ -248,6 +256,34 @@ async fn the_endpoints_answer_this_machine_and_change_nothing() {
     for page in [&page, &status] {
         assert!(!page.contains(home), "no folder of the person's: {page}");
     }
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_holds_connections_open_keeps_nobody_out() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let place = Place::new();
+    let daemon = place.start().await;
+    let address = daemon.ready().await.daemon.http.unwrap();
+    let mut held = Vec::new();
+    for at in 0..64 {
+        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        if at % 2 == 0 {
+            stream.write_all(b"GET /readyz HTTP/1.1\r\nHo").await.unwrap();
+        }
+        held.push(stream);
+    }
+    let answer = tokio::time::timeout(Duration::from_secs(5), daemon.get("/readyz")).await;
+    assert_eq!(answer.unwrap().0, 200);
+    drop(held);
+
+    // Nor by asking again and again over one.
+    let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+    let request = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     daemon.stop().await;
 }
 

@@ -1,5 +1,6 @@
 //! `handsctl config show|check|path`.
 
+use super::tunnel::is_usual_id;
 use crate::Context;
 use crate::args::ConfigWhat;
 use crate::exit::{Exit, Failure};
@@ -94,7 +95,8 @@ fn source(source: &Source) -> Value {
 fn check(context: &Context) -> Result<Exit, Failure> {
     let file = context.home.config_file();
     match load(&context.home, &context.env, &Flags::default()) {
-        Ok(loaded) => {
+        Ok(mut loaded) => {
+            loaded.warnings.extend(doubt(&loaded));
             if context.out.json {
                 context
                     .out
@@ -116,6 +118,15 @@ fn check(context: &Context) -> Result<Exit, Failure> {
         }
         Err(error) => Err(Failure::new("the check", error.to_string())),
     }
+}
+
+/// An id that was copied in part is valid, and yet no tunnel's.
+fn doubt(loaded: &Loaded) -> Option<String> {
+    let id = loaded.config.tunnel.id.as_deref()?;
+    (!is_usual_id(id)).then(|| {
+        "tunnel.id does not look like `tunnel_` and 32 hexadecimal digits; is it copied whole?"
+            .to_owned()
+    })
 }
 
 fn error_json(error: &ConfigError) -> Value {

@@ -49,7 +49,7 @@ pub(crate) async fn until_gone(context: &Context) -> Result<(), Failure> {
 }
 
 /// A daemon holds this lock to its very end.
-fn is_locked(path: &std::path::Path) -> bool {
+pub(crate) fn is_locked(path: &std::path::Path) -> bool {
     match std::fs::File::open(path) {
         Ok(file) => matches!(
             file.try_lock_shared(),

@@ -1,5 +1,6 @@
 //! `handsctl service …`: the daemon as a service of launchd or systemd.
 
+use super::restart::refuse_unusable_settings;
 use crate::Context;
 use crate::args::ServiceWhat;
 use crate::exit::{Exit, Failure};
@@ -39,6 +40,7 @@ pub(crate) fn run(context: &Context, what: ServiceWhat) -> Result<Exit, Failure>
 
 /// Restarts the service that holds the daemon.
 pub(crate) fn restart(context: &Context) -> Result<Exit, Failure> {
+    refuse_unusable_settings(context)?;
     let manager = native().map_err(explain)?;
     manager.restart().map_err(explain)?;
     say(context, "the service is restarted")

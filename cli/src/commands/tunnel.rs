@@ -57,6 +57,12 @@ fn settings(context: &Context) -> Result<Config, Failure> {
         .map_err(|error| Failure::new("loading the configuration", error.to_string()))
 }
 
+/// Whether an id looks as the service's ids do. They are opaque, so another one is doubted and not impossible.
+pub(crate) fn is_usual_id(id: &str) -> bool {
+    let digits = id.strip_prefix("tunnel_").unwrap_or_default();
+    digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Where the key's file is.
 fn key_file(context: &Context, config: &Config) -> PathBuf {
     let named = config.tunnel.key_file.clone();

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+/// The exit code of a daemon whose home has one already.
+const RUNS_ALREADY: i32 = 69;
+
 pub(crate) fn run(context: &Context, foreground: bool) -> Result<Exit, Failure> {
     let program = DAEMON
         .find(&context.env)
@@ -77,7 +80,7 @@ pub(crate) async fn start(context: &Context, program: &Path) -> Result<Exit, Fai
 }
 
 /// Nothing more will come by waiting: the operator has to act.
-fn is_settled(found: &hands_control::types::daemon::Status) -> bool {
+pub(crate) fn is_settled(found: &hands_control::types::daemon::Status) -> bool {
     let reasons = &found.readiness.reasons;
     reasons
         .iter()
@@ -98,10 +101,15 @@ async fn answered(
     let deadline = Instant::now() + limits::DAEMON_UP;
     loop {
         let ended = child.try_wait();
-        if let Ok(Some(status)) = ended {
+        // Another start was faster; its daemon is the one that is wanted.
+        let lost = matches!(&ended, Ok(Some(status)) if status.code() == Some(RUNS_ALREADY))
+            && down::is_locked(&context.home.run_dir().join("handsd.pid"));
+        if let Ok(Some(status)) = ended
+            && !lost
+        {
             let why = said
                 .text()
-                .unwrap_or_else(|| format!("it ended with {status}"));
+                .unwrap_or_else(|| format!("it ended with {status}, {}", said.nothing()));
             return Err(Failure::new("starting the daemon", why));
         }
         if let Some(client) = daemon::connect_if_running(context).await? {
@@ -152,6 +160,18 @@ impl Said {
         file.map_err(|cause| {
             Failure::new(format!("opening {}", self.0.display()), cause.to_string())
         })
+    }
+
+    /// Why nothing may have been said.
+    fn nothing(&self) -> String {
+        let nothing = format!("and wrote no reason to {}", self.0.display());
+        match rustix::fs::statvfs(&self.0) {
+            Ok(disk) => {
+                let free = disk.f_bavail.saturating_mul(disk.f_frsize) >> 10;
+                format!("{nothing} (free disk space there: {free} KiB)")
+            }
+            Err(_) => nothing,
+        }
     }
 
     /// Its last line, without the program's name.

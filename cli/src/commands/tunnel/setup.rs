@@ -1,7 +1,7 @@
 //! `handsctl tunnel setup`: the id goes into the configuration, the key into a place of its own.
 
 use super::keep::{keep, write_private};
-use super::{key_file, settings, trial};
+use super::{is_usual_id, key_file, settings, trial};
 use crate::args::{SetupArgs, Store};
 use crate::exit::{Exit, Failure};
 use crate::output::note;
@@ -31,6 +31,14 @@ pub(crate) fn run(context: &Context, args: SetupArgs) -> Result<Exit, Failure> {
         &Flags::default().set("tunnel.id", &id),
     )
     .map_err(|error| Failure::usage("the tunnel's id", error.reason().to_owned()))?;
+    // Before anything is replaced: a letter too few or too many is soon copied.
+    if !args.force && !is_usual_id(&id) {
+        return Err(Failure::usage(
+            "the tunnel's id",
+            "it does not look like `tunnel_` and 32 hexadecimal digits, so nothing was changed",
+        )
+        .hint("copy it again, or give `--force` if it is right"));
+    }
     let key = key(args.key_from.as_deref())?;
     let prepared = context.home.prepare();
     prepared.map_err(|error| Failure::new("preparing the home", error.to_string()))?;

@@ -4,8 +4,9 @@ use super::{key_file, settings};
 use crate::exit::{Exit, Failure};
 use crate::output::harmless;
 use crate::programs::{MCP, TUNNEL, ask};
-use crate::{Context, limits};
+use crate::{Context, daemon, limits};
 use hands_config::KeyStore;
+use hands_control::types::daemon::Status;
 use serde_json::{Value, json};
 
 pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
@@ -43,14 +44,19 @@ pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let output =
         ask(&tunnel, &words, limits::TUNNEL_TEST).map_err(|why| Failure::new("the trial", why))?;
-    let passed = output.status.success();
+    let tried = output.status.success();
+    let polls = match tried {
+        true => polls(context, id)?,
+        false => Polls::NotAsked,
+    };
+    let passed = tried && !matches!(polls, Polls::Bad(_));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let report = serde_json::from_str::<Value>(&text).unwrap_or(Value::Null);
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     if context.out.json {
-        context
-            .out
-            .object(&json!({"ok": passed, "report": report, "said": said}))?;
+        context.out.object(
+            &json!({"ok": passed, "report": report, "said": said, "polls": polls.text()}),
+        )?;
     } else {
         for line in lines(&report) {
             context.out.text(&harmless(&line))?;
@@ -58,16 +64,72 @@ pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
         if !said.is_empty() {
             context.out.text(&harmless(&said))?;
         }
-        context.out.text(if passed {
-            "the tunnel works"
-        } else {
-            "the tunnel does not work"
-        })?;
+        context.out.text(&harmless(&polls.text()))?;
     }
     match passed {
         true => Ok(Exit::Ok),
         false => Ok(Exit::Failed),
     }
+}
+
+/// What is known of the polls. The trial makes none: it could take commands from the daemon's own client.
+enum Polls {
+    Good,
+    Bad(String),
+    Unknown(&'static str),
+    NotAsked,
+}
+
+impl Polls {
+    fn text(&self) -> String {
+        let read = "the tunnel's record was read";
+        match self {
+            Self::Good => "the tunnel works: the daemon's polls are answered".to_owned(),
+            Self::Bad(why) => format!("{read}, and yet the tunnel does not work: {why}"),
+            Self::Unknown(why) => format!("{read}; {why}"),
+            Self::NotAsked => "the tunnel does not work".to_owned(),
+        }
+    }
+}
+
+/// The verdict of the daemon, where one runs with this tunnel.
+fn polls(context: &Context, id: &str) -> Result<Polls, Failure> {
+    const NOT_TRIED: &str = "polls are tried when the daemon runs with this tunnel (`handsctl up`, then `handsctl status`)";
+    daemon::block_on(async {
+        let Some(client) = daemon::connect_if_running(context).await? else {
+            return Ok(Polls::Unknown(NOT_TRIED));
+        };
+        let (found, _) = daemon::wait_for(&client, limits::DAEMON_READY, |found| {
+            !is_of(found, id) || good(found) || bad(found).is_some()
+        })
+        .await?;
+        Ok(match bad(&found) {
+            _ if !is_of(&found, id) => Polls::Unknown(NOT_TRIED),
+            Some(why) => Polls::Bad(why),
+            None if good(&found) => Polls::Good,
+            None => Polls::Unknown(
+                "the daemon's polls are not answered yet; `handsctl status` tells when they are",
+            ),
+        })
+    })
+}
+
+/// Whether the daemon holds this tunnel; of the id it tells the beginning.
+fn is_of(found: &Status, id: &str) -> bool {
+    let told = found.tunnel.id.as_deref();
+    told.is_some_and(|told| id.starts_with(told.trim_end_matches('…')))
+}
+
+fn good(found: &Status) -> bool {
+    found.tunnel.ready == Some(true) && found.tunnel.last_good_poll_s.is_some()
+}
+
+fn bad(found: &Status) -> Option<String> {
+    let mut reasons = found.readiness.reasons.iter();
+    let grave = reasons.find(|reason| {
+        ["tunnel_needs_operator", "tunnel_unreachable"].contains(&reason.code.as_str())
+    });
+    grave.map(|reason| reason.message.clone())
 }
 
 /// One line for each check of the report.
