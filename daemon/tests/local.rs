@@ -269,7 +269,10 @@ async fn whoever_holds_connections_open_keeps_nobody_out() {
     for at in 0..64 {
         let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
         if at % 2 == 0 {
-            stream.write_all(b"GET /readyz HTTP/1.1\r\nHo").await.unwrap();
+            stream
+                .write_all(b"GET /readyz HTTP/1.1\r\nHo")
+                .await
+                .unwrap();
         }
         held.push(stream);
     }
