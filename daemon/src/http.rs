@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::limits;
 use crate::servers::Scraped;
 use bytes::Bytes;
-use hands_control::types::daemon::{Child, Status};
+use hands_control::types::daemon::{Child, Readiness, Status};
 use http_body_util::Full;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::service::service_fn;
@@ -132,7 +132,7 @@ impl Pages {
         match request.uri().path() {
             "/healthz" => text(StatusCode::OK, "alive\n"),
             "/readyz" => {
-                let readiness = self.core.readiness();
+                let readiness = without_paths(self.core.readiness());
                 let status = match readiness.ready {
                     true => StatusCode::OK,
                     false => StatusCode::SERVICE_UNAVAILABLE,
@@ -187,8 +187,45 @@ fn page(status: Status) -> serde_json::Value {
             "last_answered_s": status.tunnel.last_answered_s,
         },
         "sandbox": status.sandbox.map(|sandbox| json!({"backend": sandbox.backend, "state": sandbox.state})),
-        "readiness": status.readiness,
+        "readiness": without_paths(status.readiness),
     })
+}
+
+/// The same reasons with the names of files and programs only.
+fn without_paths(mut readiness: Readiness) -> Readiness {
+    for reason in &mut readiness.reasons {
+        reason.message = names_only(&reason.message);
+    }
+    readiness
+}
+
+/// The text with each absolute path cut to its last name. A later word with a slash inside continues the path before it: names
+/// of folders may hold spaces.
+fn names_only(text: &str) -> String {
+    let opening = |c: char| matches!(c, '(' | '`' | '"' | '\'' | '=' | '[');
+    let starts = |word: &str| {
+        let at = word.rfind(opening).map_or(0, |at| at + 1);
+        word[at..].starts_with('/').then_some(at)
+    };
+    let continues = |word: &str| word.contains('/') && !word.contains("://");
+    let mut words: Vec<String> = Vec::new();
+    // Where the path began that later words may continue.
+    let mut path: Option<(usize, String)> = None;
+    for word in text.split(' ') {
+        let name = word.rsplit('/').next().unwrap_or_default();
+        match (starts(word), &path) {
+            (Some(at), _) => {
+                path = Some((words.len(), word[..at].to_owned()));
+                words.push(format!("{}{name}", &word[..at]));
+            }
+            (None, Some((from, before))) if continues(word) => {
+                words.truncate(*from);
+                words.push(format!("{before}{name}"));
+            }
+            (None, _) => words.push(word.to_owned()),
+        }
+    }
+    words.join(" ")
 }
 
 /// Whether a Host header names this machine.
@@ -224,6 +261,32 @@ fn json_page(status: StatusCode, page: &impl Serialize) -> Response<Full<Bytes>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_keeps_the_name_of_a_file_and_loses_its_folders() {
+        for (text, shown) in [
+            (
+                "the tunnel: /opt/hands/bin/hands-tunnel ended with 7: no",
+                "the tunnel: hands-tunnel ended with 7: no",
+            ),
+            (
+                "it: /Users/Ann Lee/my bin/hands-tunnel ended",
+                "it: hands-tunnel ended",
+            ),
+            (
+                "cannot read `/h/a b/tunnel.key`: mode",
+                "cannot read `tunnel.key`: mode",
+            ),
+            ("(/a/b) and /c/d", "(b) and d"),
+            (
+                "http://127.0.0.1:1/v1 answers 503",
+                "http://127.0.0.1:1/v1 answers 503",
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(names_only(text), shown);
+        }
+    }
 
     #[test]
     fn only_this_machine_is_a_host() {

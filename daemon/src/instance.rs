@@ -1,11 +1,13 @@
 //! One daemon a home: a locked file with its process id.
 
 use crate::error::DaemonError;
+use crate::limits;
 use hands_config::Home;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::Instant;
 
 /// The lock; whoever has it is the home's daemon. The file stays when it ends, without a number in it.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ impl Instance {
             Err(std::fs::TryLockError::WouldBlock) => {
                 return Err(DaemonError::Runs {
                     home: home.root().to_path_buf(),
-                    pid: number(file),
+                    pid: number_soon(file),
                 });
             }
             Err(std::fs::TryLockError::Error(source)) => {
@@ -62,10 +64,24 @@ impl Drop for Instance {
     }
 }
 
-fn number(file: File) -> Option<u32> {
+/// The number in the file; whoever has just taken the lock has yet to write it.
+fn number_soon(mut file: File) -> Option<u32> {
+    let deadline = Instant::now() + limits::PID_PATIENCE;
+    loop {
+        let found = number(&mut file);
+        if found.is_some() || Instant::now() >= deadline {
+            return found;
+        }
+        std::thread::sleep(limits::END_LOOK);
+    }
+}
+
+fn number(file: &mut File) -> Option<u32> {
     let mut text = String::new();
+    file.rewind().ok()?;
     file.take(32).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    // Without its end it may be half written.
+    text.strip_suffix('\n')?.parse().ok()
 }
 
 #[cfg(test)]
@@ -85,6 +101,17 @@ mod tests {
             "{text}"
         );
         drop(first);
-        Instance::claim(&home).unwrap();
+        let mut first = Instance::claim(&home).unwrap();
+
+        // The first has the lock, and its number not yet written.
+        first.file.set_len(0).unwrap();
+        let second = std::thread::spawn({
+            let home = home.clone();
+            move || Instance::claim(&home).unwrap_err().to_string()
+        });
+        std::thread::sleep(limits::END_LOOK * 2);
+        first.write(&home.run_dir().join("handsd.pid")).unwrap();
+        let text = second.join().unwrap();
+        assert!(text.contains("pid "), "{text}");
     }
 }

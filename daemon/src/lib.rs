@@ -18,6 +18,7 @@
 mod api;
 mod backoff;
 mod core;
+mod disk;
 pub mod error;
 mod facts;
 mod http;

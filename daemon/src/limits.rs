@@ -55,6 +55,13 @@ pub const RELAY_PATIENCE: Duration = Duration::from_secs(10);
 /// Time over the reply budget that a call of the tunnel may be at work: it may have waited for a place, and its end takes a while.
 pub const REPLY_SLACK: Duration = Duration::from_secs(60);
 
+/// Free bytes in the home below which no call is promised.
+pub const HOME_FREE_MIN: u64 = 4 << 20;
+/// Bytes written on trial, to see whether the home can be written.
+pub const HOME_TRY_BYTES: usize = 4096;
+/// Time for the home's disk to answer.
+pub const HOME_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// Connections to the HTTP endpoints at once; one more ends the oldest that asks nothing.
 pub const HTTP_CONNECTIONS: usize = 32;
 /// Time for a request's head to arrive.

@@ -1,6 +1,7 @@
 //! The loop that looks at the children, judges, tells, and has mended what a restart mends.
 
 use crate::core::Core;
+use crate::disk::Disk;
 use crate::facts::{Facts, Figures, ServerFacts, TunnelFacts};
 use crate::keeper::{Handle, Health};
 use crate::limits;
@@ -23,6 +24,7 @@ use tokio::time::{Instant, sleep};
 pub(crate) struct Monitor {
     core: Arc<Core>,
     probe: Probe,
+    disk: Disk,
     asker: Asker,
     mender: Mender,
     server: Lives,
@@ -62,6 +64,7 @@ impl Monitor {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         Self {
             probe: Probe::new(&core.home.run_dir()),
+            disk: Disk::new(core.home.run_dir()),
             asker: Asker::new(plan::tunnel_socket(&core.home)),
             mender: Mender::default(),
             server: Lives::default(),
@@ -98,8 +101,14 @@ impl Monitor {
     }
 
     async fn look(&mut self) {
+        let disk = self.disk.trouble().await;
         let facts = self.gather().await;
-        let readiness = readiness::judge(&facts);
+        let mut readiness = readiness::judge(&facts);
+        if let Some(reason) = disk {
+            readiness.ready = false;
+            // First: what does not run may not run because of it.
+            readiness.reasons.insert(0, reason);
+        }
         self.tell_keepers(&facts).await;
         self.publish(readiness, &facts);
         notify::watchdog();
