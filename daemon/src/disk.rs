@@ -4,13 +4,15 @@ use crate::limits;
 use hands_control::types::daemon::Reason;
 use std::path::{Path, PathBuf};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Looks at the home's disk, one look at a time: a disk that hangs must not take more than one thread.
 #[derive(Debug)]
 pub(crate) struct Disk {
     folder: PathBuf,
     looking: Option<JoinHandle<Option<Reason>>>,
+    /// When it was last found well: a disk at rest is not woken for every look.
+    well_at: Option<Instant>,
 }
 
 impl Disk {
@@ -18,11 +20,16 @@ impl Disk {
         Self {
             folder,
             looking: None,
+            well_at: None,
         }
     }
 
     /// What keeps the home from being written.
     pub(crate) async fn trouble(&mut self) -> Option<Reason> {
+        let lately = |at: Instant| at.elapsed() < limits::HOME_LOOK_EVERY;
+        if self.looking.is_none() && self.well_at.is_some_and(lately) {
+            return None;
+        }
         let folder = self.folder.clone();
         let looking = self
             .looking
@@ -30,7 +37,9 @@ impl Disk {
         match timeout(limits::HOME_TIMEOUT, looking).await {
             Ok(found) => {
                 self.looking = None;
-                found.unwrap_or_default()
+                let found = found.unwrap_or_default();
+                self.well_at = found.is_none().then(Instant::now);
+                found
             }
             Err(_) => Some(reason(
                 "home_unwritable",

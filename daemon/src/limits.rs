@@ -59,6 +59,8 @@ pub const REPLY_SLACK: Duration = Duration::from_secs(60);
 pub const HOME_FREE_MIN: u64 = 4 << 20;
 /// Bytes written on trial, to see whether the home can be written.
 pub const HOME_TRY_BYTES: usize = 4096;
+/// Time for which a home that could be written counts as one that can.
+pub const HOME_LOOK_EVERY: Duration = Duration::from_secs(15);
 /// Time for the home's disk to answer.
 pub const HOME_TIMEOUT: Duration = Duration::from_secs(3);
 

@@ -5,6 +5,7 @@ use clap::Parser;
 use hands_config::{Env, Flags, Home};
 use hands_server::relay;
 use hands_server::stdio::Streams;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     let streams = match Streams::claim() {
         Ok(streams) => streams,
         Err(error) => {
-            eprintln!("hands-mcp: taking standard input and output: {error}");
+            say(&format!("taking standard input and output: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     match run(&arguments, &streams) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("hands-mcp: {}", told(&error));
+            say(&told(&error));
             match error.downcast_ref::<hands_config::ConfigError>() {
                 Some(_) => ExitCode::from(BAD_CONFIGURATION),
                 None => ExitCode::FAILURE,
@@ -68,6 +69,11 @@ fn run(arguments: &Arguments, streams: &Streams) -> anyhow::Result<()> {
         }
     }
     hands_server::serve::stdio(home, streams)
+}
+
+/// Standard error may be a file on a full disk: the exit code is to stay what it is.
+fn say(message: &str) {
+    let _ = writeln!(std::io::stderr(), "hands-mcp: {message}");
 }
 
 /// The error with its causes, each said once: some tell their cause in their own words already.

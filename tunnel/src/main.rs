@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -42,7 +43,8 @@ fn main() -> ExitCode {
 }
 
 fn failed(code: u8, message: &str) -> ExitCode {
-    eprintln!("hands-tunnel: {message}");
+    // It may be a file on a full disk: the exit code is to stay what it is.
+    let _ = writeln!(std::io::stderr(), "hands-tunnel: {message}");
     ExitCode::from(code)
 }
 
