@@ -248,6 +248,7 @@ impl World {
             sealed: vec![],
             mode: Mode::Default,
             network: Network::On,
+            guard: None,
         }
     }
 

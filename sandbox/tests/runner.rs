@@ -60,6 +60,7 @@ impl World {
                 sealed: vec![],
                 mode: Mode::Default,
                 network: Network::Off,
+                guard: None,
             },
             stdin: None,
             timeout_ms: 60_000,

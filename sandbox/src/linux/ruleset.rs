@@ -63,6 +63,10 @@ pub(super) fn restrict(plan: &InnerPlan) -> Result<(), String> {
     for path in &plan.kept {
         add(path, keep)?;
     }
+    // The broker is the only writer here. A socket is bound by the kernel, and holds nothing.
+    for path in &plan.brokered {
+        add(path, AccessFs::MakeSock.into())?;
+    }
     for path in &plan.free {
         add(path, write)?;
     }

@@ -27,6 +27,9 @@ pub(super) struct Confined {
     /// What the helper inside said: nothing yet, or at its end its report, if it made one.
     #[cfg(target_os = "linux")]
     pub(super) inner: Option<Option<crate::linux::inner::InnerReport>>,
+    /// What carries out its creating, replacing and removing calls, where there is one.
+    #[cfg(target_os = "linux")]
+    pub(super) broker: Option<crate::linux::broker::Running>,
 }
 
 impl Confined {
@@ -79,7 +82,7 @@ impl Confined {
         feed(&mut child, stdin);
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let socket = match launch.inner {
-            Some(plan) => Some(talk_to_inner(ours, plan, notifier)?),
+            Some(inner) => Some(talk_to_inner(ours, inner, plan, notifier)?),
             None => None,
         };
         wait_in_background(child, notifier);
@@ -89,6 +92,8 @@ impl Confined {
             backend: backend.name(),
             #[cfg(target_os = "linux")]
             inner: None,
+            #[cfg(target_os = "linux")]
+            broker: None,
         };
         Ok((confined, stdout, stderr))
     }
@@ -110,6 +115,18 @@ impl Confined {
         if let Some(pid) = self.pid {
             signal_group(pid, Signal::KILL);
         }
+    }
+
+    /// What came of the calls that the broker carried out.
+    #[cfg(target_os = "linux")]
+    pub(super) fn guarded(&mut self) -> crate::report::Guarded {
+        let broker = self.broker.take();
+        broker.map(|broker| broker.finish()).unwrap_or_default()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn guarded(&mut self) -> crate::report::Guarded {
+        crate::report::Guarded::default()
     }
 
     /// Whether the helper inside has yet to say how the command ended.
@@ -203,7 +220,8 @@ fn wait_in_background(mut child: Child, notifier: &Notifier) {
 #[cfg(target_os = "linux")]
 fn talk_to_inner(
     socket: UnixStream,
-    mut plan: String,
+    mut inner: String,
+    plan: &Plan,
     notifier: &Notifier,
 ) -> Result<UnixStream, Refused> {
     use crate::limits;
@@ -211,13 +229,22 @@ fn talk_to_inner(
     let fail =
         |e: std::io::Error| Refused::new(format!("hands-runner: socket: {e}"), "report this");
     let reader = socket.try_clone().map_err(fail)?;
-    plan.push('\n');
+    inner.push('\n');
+    let plan = plan.active_guard().map(|_| plan.clone());
     let notifier = notifier.clone();
     std::thread::spawn(move || {
         // Not on the main thread: a helper that never came up does not read, and a long plan
         // would block. Its end is then seen as an exit.
-        let _ = (&reader).write_all(plan.as_bytes());
-        let mut line = String::new();
+        let _ = (&reader).write_all(inner.as_bytes());
+        let mut line = match plan.map(|plan| start_broker(&reader, &plan, &notifier)) {
+            Some(Ok(begun)) => begun,
+            Some(Err(reason)) => {
+                // Without a broker every call that it would answer fails.
+                let failed = crate::linux::inner::InnerReport::Failed(reason);
+                return notifier.send(Event::Inner(Some(failed)));
+            }
+            None => String::new(),
+        };
         let bounded = reader.take(limits::INNER_REPORT_BYTES);
         let _ = BufReader::new(bounded).read_line(&mut line);
         // No report, or half of one, is told too: nobody need wait for it any longer.
@@ -226,7 +253,24 @@ fn talk_to_inner(
     Ok(socket)
 }
 
+/// Takes the listener from the helper and puts a broker on it. Returns what of the helper's report
+/// came instead, if it failed before.
+#[cfg(target_os = "linux")]
+fn start_broker(socket: &UnixStream, plan: &Plan, notifier: &Notifier) -> Result<String, String> {
+    use crate::linux::{broker::Running, inner::receive_listener};
+    let listener = match receive_listener(socket) {
+        Ok(Ok(listener)) => listener,
+        Ok(Err(byte)) => return Ok(char::from(byte).to_string()),
+        Err(_) => return Ok(String::new()),
+    };
+    let guard = plan.active_guard().ok_or("no guard")?;
+    let running = Running::start(listener, plan, guard);
+    let running = running.map_err(|e| format!("starting the removal broker: {e}"))?;
+    notifier.send(Event::Guarding(running));
+    Ok(String::new())
+}
+
 #[cfg(not(target_os = "linux"))]
-fn talk_to_inner(socket: UnixStream, _: String, _: &Notifier) -> Result<UnixStream, Refused> {
+fn talk_to_inner(socket: UnixStream, _: String, _: &Plan, _: &Notifier) -> Result<UnixStream, Refused> {
     Ok(socket)
 }

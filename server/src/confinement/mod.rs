@@ -137,6 +137,7 @@ impl Confinement {
                 true => Network::On,
                 false => Network::Off,
             },
+            guard: None,
         };
         let roots = [plan.workspaces.as_slice(), &plan.extra_write].concat();
         let hidden = self.hidden(&roots);

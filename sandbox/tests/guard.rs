@@ -1,0 +1,272 @@
+//! The removal broker: what a command made may go, what was there before stays or is kept.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::World;
+use hands_sandbox::Mode;
+
+/// A workspace with old files in a repository, and a secret in it that is hidden.
+fn world() -> World {
+    let mut world = World::new();
+    world.write("f", "one\n");
+    world.write("g", "two\n");
+    world.write("d/x", "x\n");
+    world.commit_all();
+    world.write("private/key", "SECRET\n");
+    let hidden = world.at("private");
+    world.plan.masks.push(hidden);
+    world
+}
+
+/// Runs a line in a fresh world; it and the answer are shown when `holds` does not.
+fn case(line: &str, holds: impl Fn(&World, &common::Ran) -> bool) {
+    let world = world();
+    let ran = world.run(line);
+    assert!(
+        holds(&world, &ran),
+        "{line}\ncode {:?}: {}\n{:?}\nkept {:?}",
+        ran.code,
+        ran.out,
+        ran.done.guarded,
+        world.kept()
+    );
+}
+
+fn is(world: &World, name: &str, content: &str) -> bool {
+    world.read(name).as_deref() == Some(content)
+}
+
+#[test]
+fn what_a_command_made_it_may_remove() {
+    case("echo a > n; mkdir -p q/r; echo > q/r/s; ln -s s q/l; mkfifo q/p; rm -r n q", |w, r| {
+        r.code == Some(0) && !w.at("n").exists() && !w.at("q").exists() && w.kept().is_empty()
+    });
+    case("echo a > n; mv n m && rm m; echo b > n; echo c > m; mv n m; cat m; rm m", |w, r| {
+        r.out == "b\n" && r.code == Some(0) && !w.at("m").exists() && w.kept().is_empty()
+    });
+}
+
+#[test]
+fn what_was_there_stays() {
+    case("rm -f f; rm -rf d; unlink g", |w, r| {
+        r.code != Some(0) && is(w, "f", "one\n") && is(w, "d/x", "x\n") && is(w, "g", "two\n")
+    });
+    case("mv f /tmp/; mv d /tmp; mkdir k; mv f k/; rm -rf k; mv k/f /tmp/x", |w, _| {
+        is(w, "k/f", "one\n") && is(w, "d/x", "x\n")
+    });
+    case("mv -f f g; mv -f g f", |w, _| is(w, "f", "one\n") && is(w, "g", "two\n"));
+    case("rmdir e; chmod 777 f; touch f; rm -f f", |w, _| is(w, "f", "one\n"));
+}
+
+#[test]
+fn a_free_name_may_be_taken() {
+    case("mv f f2 && mv d d2 && rm -f f2; rm -rf d2", |w, _| {
+        is(w, "f2", "one\n") && is(w, "d2/x", "x\n") && !w.at("f").exists()
+    });
+}
+
+#[test]
+fn what_is_changed_or_replaced_is_kept_first() {
+    for line in [
+        "echo new > n; mv -f n f",
+        "echo new > f",
+        ": > f; echo new > f",
+        "printf new > f; echo >> f",
+        "python3 -c 'import os; os.truncate(\"f\", 0); open(\"f\", \"r+\").write(\"new\\n\")'",
+        "python3 -c 'open(\"f\", \"r+\").write(\"new\\n\")'",
+        "exec 3<f; echo new > /proc/self/fd/3",
+        "exec 3<f; echo new > /dev/fd/3",
+        "echo new > /proc/$$/cwd/f",
+        "ln f k; echo new > k",
+        "ln -s f k; echo new > k",
+        "cp f n; sed -i s/one/new/ f",
+        "echo new > n; cp n f",
+        "echo new > n; cp -f n f; rm n",
+        "echo new > n; python3 -c 'import os; os.replace(\"n\", \"f\")'",
+    ] {
+        case(line, |w, r| is(w, "f", "new\n") && w.has_kept("one\n") && r.code == Some(0));
+    }
+    case("echo new > n; mv n f; rm -f f; echo newer > n; mv n f", |w, r| {
+        let named = |kept: &hands_sandbox::Kept| kept.origin == w.at("f");
+        is(w, "f", "newer\n")
+            && w.has_kept("one\n")
+            && w.has_kept("new\n")
+            && r.done.guarded.kept.iter().all(named)
+            && r.done.guarded.kept_total == 2
+    });
+}
+
+#[test]
+fn git_is_not_made_to_run_anything() {
+    let intact = |w: &World, _: &common::Ran| {
+        let config = w.read(".git/config").unwrap_or_default();
+        let hooks = std::fs::read_dir(w.at(".git/hooks")).unwrap().flatten();
+        let names: Vec<_> = hooks.map(|e| e.file_name().into_string().unwrap()).collect();
+        w.at(".git/HEAD").exists()
+            && !config.is_empty()
+            && !config.contains("evil")
+            && names.iter().all(|name| name.ends_with(".sample"))
+            && !w.at(".git/config.worktree").exists()
+            && !w.at(".git/commondir").exists()
+            && !w.at(".git/info/attributes").exists()
+    };
+    for line in [
+        "echo evil > h; mv h .git/hooks/post-checkout; echo e > .git/hooks/y; ln h .git/hooks/z",
+        "echo evil > c; mv -f c .git/config",
+        "ln .git/config k; echo evil >> k; ln .git/config .git/config.worktree",
+        "echo evil > .git/config.worktree; echo ../x > .git/commondir; ln -s x .git/commondir",
+        "echo '* filter=evil' > .git/info/attributes; echo x > x; mv x .git/info/attributes",
+        "mv .git .g2; mv .git/hooks h2; mkdir h; mv -T h .git/hooks",
+        "mkdir z; mv -T z .git; mv -T .git z",
+        "ln -s .git/hooks s; echo evil > s/post-commit; ln -s .git/config s2; echo evil >> s2",
+        "exec 3<.git/config; echo evil > /proc/self/fd/3; echo evil > /proc/self/root$PWD/.git/config",
+        "git config user.name evil; git config core.hooksPath evil",
+        "mkdir x; git init -q x; mv x/.git/hooks .git/; cp -r x/.git/hooks/* .git/hooks/evil",
+        "cd ..; mv ws/.git ws/.g2; rm -rf ws/.git",
+    ] {
+        case(line, intact);
+    }
+    case("git init -q r && git -C r config user.name me && echo x > r/.git/hooks/h && rm -r r", |w, r| {
+        r.code == Some(0) && !w.at("r").exists()
+    });
+}
+
+#[test]
+fn a_hidden_file_is_neither_changed_nor_copied() {
+    case(
+        "echo x >> private/key; : > private/key; mv f private/; ln private/key k; mv private p2;
+         echo n > n; mv n private/key; mv private/key k2; cat private/key",
+        |w, r| {
+            is(w, "private/key", "SECRET\n")
+                && is(w, "f", "one\n")
+                && !r.out.contains("SECRET")
+                && !w.kept().iter().any(|kept| kept.contains("SECRET"))
+        },
+    );
+}
+
+#[test]
+fn a_file_too_large_to_keep_is_not_changed() {
+    let mut world = world();
+    world.guard().file_bytes = 3;
+    let ran = world.run("echo new > f; echo $?; truncate -s 0 f; echo n > n; mv n f; cat f");
+    // A rename moves the old file and copies nothing.
+    assert_eq!(world.read("f").as_deref(), Some("n\n"), "{}", ran.out);
+    assert!(world.has_kept("one\n"));
+    assert!(ran.out.contains("File too large"), "{}", ran.out);
+    let refused = ran.done.guarded.refused.join("\n");
+    assert!(refused.contains("limits.recovery_file_bytes"), "{refused}");
+    world.guard().quota_bytes = 1;
+    let ran = world.run("echo new > g; echo n > m; mv m g; cat g");
+    assert_eq!(world.read("g").as_deref(), Some("two\n"), "{}", ran.out);
+    let refused = ran.done.guarded.refused.join("\n");
+    assert!(refused.contains("limits.recovery_bytes"), "{refused}");
+}
+
+#[test]
+fn a_later_command_may_remove_what_an_earlier_one_made() {
+    let mut world = world();
+    world.run("echo a > n; mkdir q; echo b > q/r; echo h > h; mv h f");
+    let ran = world.run("rm n; rm -r q; rm -f f");
+    assert!(!world.at("n").exists() && !world.at("q").exists(), "{}", ran.out);
+    assert_eq!(world.read("f").as_deref(), Some("h\n"));
+    world.run("echo a > n");
+    world.guard().ledger = None;
+    world.run("rm -f n");
+    assert!(world.at("n").exists(), "another session");
+}
+
+#[test]
+fn what_the_person_makes_meanwhile_stays() {
+    let world = world();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !world.at("begun").exists() {
+                std::thread::yield_now();
+            }
+            world.write("out", "mine\n");
+            world.write("od/q", "q\n");
+            world.write("go", "");
+        });
+        let ran = world.run(
+            "touch begun; until [ -e go ]; do sleep 0.01; done
+             rm -f out; rm -rf od; : > out2; mv -f out2 out; mkdir ok; mv od/q ok/; rm -rf ok",
+        );
+        assert!(world.at("out").exists() && world.at("od").is_dir(), "{}", ran.out);
+        assert_eq!(world.read("ok/q").as_deref(), Some("q\n"));
+        assert!(world.has_kept("mine\n"));
+    });
+}
+
+#[test]
+fn calls_mean_what_they_mean_without_a_broker() {
+    for (line, expected) in [
+        ("echo hi > n; cat n; cat nothing; mkdir d; rmdir d/x; ln -s a d", "hi\n"),
+        (
+            "umask 077; echo > m1; mkdir m2; umask 002; echo > m3; umask 0; mkfifo -m 640 m4
+             (umask 022; echo > m5); stat -c %a m1 m2 m3 m4 m5",
+            "600\n700\n664\n640\n644\n",
+        ),
+        ("echo hi > o; (echo a; echo b > /dev/stdout) >> o; cat o", "b\n"),
+        ("mkfifo p; (sleep 0.1; cat p) & echo hey > p; wait", "hey\n"),
+        ("mkfifo p; (echo a > p) & sleep 0.1; kill $!; wait; echo over", "over\n"),
+        ("mkfifo /tmp/p; (echo hey > /tmp/p) & cat /tmp/p; echo y > /dev/null; : > /dev/shm/q", "hey\n"),
+        ("set -C; echo x > n; { echo y > n; } 2>/dev/null || cat n", "x\n"),
+        ("mkdir -p .git/info d/deep; echo x > d/deep/; echo x > d; echo $?", "1\n"),
+        (
+            "python3 -c 'import os, fcntl
+a = os.open(\"p\", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+assert fcntl.fcntl(a, 1) & 1 and fcntl.fcntl(a, 3) & os.O_APPEND
+os.set_inheritable(a, True)
+p = os.posix_spawn(\"/bin/echo\", [\"echo\", \"hi\"], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, \"sp\", os.O_WRONLY | os.O_CREAT, 0o644)])
+os.waitpid(p, 0)
+t = os.open(\".\", os.O_TMPFILE | os.O_RDWR, 0o644)
+os.write(t, b\"t\")
+import ctypes
+assert ctypes.CDLL(None).linkat(-100, b\"/proc/self/fd/%d\" % t, -100, b\"tl\", 0x400) == 0
+os.unlink(\"tl\")
+print(open(\"sp\").read(), end=\"\")'",
+            "hi\n",
+        ),
+        (
+            "ulimit -n 20; python3 -c 'import os, errno
+try:
+  for i in range(40): os.open(\"e%d\" % i, os.O_CREAT | os.O_WRONLY)
+except OSError as e: print(e.errno == errno.EMFILE)'",
+            "True\n",
+        ),
+    ] {
+        case(line, |_, ran| {
+            let said = ran.out.lines().filter(|line| !line.contains(": "));
+            said.map(|line| format!("{line}\n")).collect::<String>() == expected
+        });
+    }
+}
+
+#[test]
+fn root_lends_nobody_its_powers() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let world = world();
+    world.person("echo o > other; chown 4242 other; chmod 644 other; echo no > np; chmod 444 np");
+    let ran = world.run("echo x > other; echo y > np");
+    assert_eq!(world.read("other").as_deref(), Some("o\n"), "{}", ran.out);
+    assert_eq!(world.read("np").as_deref(), Some("no\n"), "{}", ran.out);
+}
+
+#[test]
+fn strict_removes_nothing_and_read_only_changes_nothing() {
+    let mut world = world();
+    world.plan.mode = Mode::Strict;
+    let ran = world.run("echo n > n; rm n; mv n m; mv f f2; rm -f f; echo new > f; cat f");
+    assert!(world.at("n").exists() && !world.at("m").exists(), "{}", ran.out);
+    assert_eq!(world.read("f").as_deref(), Some("new\n"));
+    assert!(world.has_kept("one\n"));
+    world.plan.mode = Mode::ReadOnly;
+    world.run("echo n > k; rm -f n; echo new > g; mv g g2; mkdir e");
+    assert!(world.at("n").exists() && !world.at("k").exists() && !world.at("e").exists());
+    assert_eq!(world.read("g").as_deref(), Some("two\n"));
+}
