@@ -170,7 +170,9 @@ impl Recovery {
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         let days = self.days().unwrap_or_default();
-        let items = days.iter().flat_map(|day| fs::read_dir(day).into_iter().flatten().flatten());
+        let items = days
+            .iter()
+            .flat_map(|day| fs::read_dir(day).into_iter().flatten().flatten());
         let contents = items.filter(|item| names::is_content(&item.file_name()));
         contents
             .filter_map(|item| item.metadata().ok())

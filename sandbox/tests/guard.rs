@@ -40,12 +40,16 @@ fn is(world: &World, name: &str, content: &str) -> bool {
 
 #[test]
 fn what_a_command_made_it_may_remove() {
-    case("echo a > n; mkdir -p q/r; echo > q/r/s; ln -s s q/l; mkfifo q/p; rm -r n q", |w, r| {
-        r.code == Some(0) && !w.at("n").exists() && !w.at("q").exists() && w.kept().is_empty()
-    });
-    case("echo a > n; mv n m && rm m; echo b > n; echo c > m; mv n m; cat m; rm m", |w, r| {
-        r.out == "b\n" && r.code == Some(0) && !w.at("m").exists() && w.kept().is_empty()
-    });
+    case(
+        "echo a > n; mkdir -p q/r; echo > q/r/s; ln -s s q/l; mkfifo q/p; rm -r n q",
+        |w, r| {
+            r.code == Some(0) && !w.at("n").exists() && !w.at("q").exists() && w.kept().is_empty()
+        },
+    );
+    case(
+        "echo a > n; mv n m && rm m; echo b > n; echo c > m; mv n m; cat m; rm m",
+        |w, r| r.out == "b\n" && r.code == Some(0) && !w.at("m").exists() && w.kept().is_empty(),
+    );
 }
 
 #[test]
@@ -53,11 +57,16 @@ fn what_was_there_stays() {
     case("rm -f f; rm -rf d; unlink g", |w, r| {
         r.code != Some(0) && is(w, "f", "one\n") && is(w, "d/x", "x\n") && is(w, "g", "two\n")
     });
-    case("mv f /tmp/; mv d /tmp; mkdir k; mv f k/; rm -rf k; mv k/f /tmp/x", |w, _| {
-        is(w, "k/f", "one\n") && is(w, "d/x", "x\n")
+    case(
+        "mv f /tmp/; mv d /tmp; mkdir k; mv f k/; rm -rf k; mv k/f /tmp/x",
+        |w, _| is(w, "k/f", "one\n") && is(w, "d/x", "x\n"),
+    );
+    case("mv -f f g; mv -f g f", |w, _| {
+        is(w, "f", "one\n") && is(w, "g", "two\n")
     });
-    case("mv -f f g; mv -f g f", |w, _| is(w, "f", "one\n") && is(w, "g", "two\n"));
-    case("rmdir e; chmod 777 f; touch f; rm -f f", |w, _| is(w, "f", "one\n"));
+    case("rmdir e; chmod 777 f; touch f; rm -f f", |w, _| {
+        is(w, "f", "one\n")
+    });
 }
 
 #[test]
@@ -86,16 +95,21 @@ fn what_is_changed_or_replaced_is_kept_first() {
         "echo new > n; cp -f n f; rm n",
         "echo new > n; python3 -c 'import os; os.replace(\"n\", \"f\")'",
     ] {
-        case(line, |w, r| is(w, "f", "new\n") && w.has_kept("one\n") && r.code == Some(0));
+        case(line, |w, r| {
+            is(w, "f", "new\n") && w.has_kept("one\n") && r.code == Some(0)
+        });
     }
-    case("echo new > n; mv n f; rm -f f; echo newer > n; mv n f", |w, r| {
-        let named = |kept: &hands_sandbox::Kept| kept.origin == w.at("f");
-        is(w, "f", "newer\n")
-            && w.has_kept("one\n")
-            && w.has_kept("new\n")
-            && r.done.guarded.kept.iter().all(named)
-            && r.done.guarded.kept_total == 2
-    });
+    case(
+        "echo new > n; mv n f; rm -f f; echo newer > n; mv n f",
+        |w, r| {
+            let named = |kept: &hands_sandbox::Kept| kept.origin == w.at("f");
+            is(w, "f", "newer\n")
+                && w.has_kept("one\n")
+                && w.has_kept("new\n")
+                && r.done.guarded.kept.iter().all(named)
+                && r.done.guarded.kept_total == 2
+        },
+    );
 }
 
 #[test]
@@ -103,7 +117,9 @@ fn git_is_not_made_to_run_anything() {
     let intact = |w: &World, _: &common::Ran| {
         let config = w.read(".git/config").unwrap_or_default();
         let hooks = std::fs::read_dir(w.at(".git/hooks")).unwrap().flatten();
-        let names: Vec<_> = hooks.map(|e| e.file_name().into_string().unwrap()).collect();
+        let names: Vec<_> = hooks
+            .map(|e| e.file_name().into_string().unwrap())
+            .collect();
         w.at(".git/HEAD").exists()
             && !config.is_empty()
             && !config.contains("evil")
@@ -128,9 +144,10 @@ fn git_is_not_made_to_run_anything() {
     ] {
         case(line, intact);
     }
-    case("git init -q r && git -C r config user.name me && echo x > r/.git/hooks/h && rm -r r", |w, r| {
-        r.code == Some(0) && !w.at("r").exists()
-    });
+    case(
+        "git init -q r && git -C r config user.name me && echo x > r/.git/hooks/h && rm -r r",
+        |w, r| r.code == Some(0) && !w.at("r").exists(),
+    );
 }
 
 #[test]
@@ -170,7 +187,11 @@ fn a_later_command_may_remove_what_an_earlier_one_made() {
     let mut world = world();
     world.run("echo a > n; mkdir q; echo b > q/r; echo h > h; mv h f");
     let ran = world.run("rm n; rm -r q; rm -f f");
-    assert!(!world.at("n").exists() && !world.at("q").exists(), "{}", ran.out);
+    assert!(
+        !world.at("n").exists() && !world.at("q").exists(),
+        "{}",
+        ran.out
+    );
     assert_eq!(world.read("f").as_deref(), Some("h\n"));
     world.run("echo a > n");
     world.guard().ledger = None;
@@ -194,7 +215,11 @@ fn what_the_person_makes_meanwhile_stays() {
             "touch begun; until [ -e go ]; do sleep 0.01; done
              rm -f out; rm -rf od; : > out2; mv -f out2 out; mkdir ok; mv od/q ok/; rm -rf ok",
         );
-        assert!(world.at("out").exists() && world.at("od").is_dir(), "{}", ran.out);
+        assert!(
+            world.at("out").exists() && world.at("od").is_dir(),
+            "{}",
+            ran.out
+        );
         assert_eq!(world.read("ok/q").as_deref(), Some("q\n"));
         assert!(world.has_kept("mine\n"));
     });
@@ -262,7 +287,11 @@ fn strict_removes_nothing_and_read_only_changes_nothing() {
     let mut world = world();
     world.plan.mode = Mode::Strict;
     let ran = world.run("echo n > n; rm n; mv n m; mv f f2; rm -f f; echo new > f; cat f");
-    assert!(world.at("n").exists() && !world.at("m").exists(), "{}", ran.out);
+    assert!(
+        world.at("n").exists() && !world.at("m").exists(),
+        "{}",
+        ran.out
+    );
     assert_eq!(world.read("f").as_deref(), Some("new\n"));
     assert!(world.has_kept("one\n"));
     world.plan.mode = Mode::ReadOnly;

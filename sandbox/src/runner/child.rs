@@ -271,6 +271,11 @@ fn start_broker(socket: &UnixStream, plan: &Plan, notifier: &Notifier) -> Result
 }
 
 #[cfg(not(target_os = "linux"))]
-fn talk_to_inner(socket: UnixStream, _: String, _: &Plan, _: &Notifier) -> Result<UnixStream, Refused> {
+fn talk_to_inner(
+    socket: UnixStream,
+    _: String,
+    _: &Plan,
+    _: &Notifier,
+) -> Result<UnixStream, Refused> {
     Ok(socket)
 }

@@ -70,7 +70,11 @@ impl World {
             workspaces: vec![root.join("ws")],
             extra_write: vec![],
             tmp: root.join("tmp"),
-            masks: vec![root.join("secret"), root.join("recovery"), root.join("state")],
+            masks: vec![
+                root.join("secret"),
+                root.join("recovery"),
+                root.join("state"),
+            ],
             sealed: vec![],
             mode: Mode::Default,
             network: Network::Off,
@@ -111,7 +115,9 @@ impl World {
     /// Runs a command outside the sandbox, as the person would.
     pub fn person(&self, command: &str) {
         let mut person = Command::new("/bin/bash");
-        person.args(["-ec", command]).current_dir(self.root.join("ws"));
+        person
+            .args(["-ec", command])
+            .current_dir(self.root.join("ws"));
         person.env_clear().envs(self.plan.env.iter().cloned());
         let output = person.env("TMPDIR", &self.root).output().unwrap();
         assert!(output.status.success(), "{command}: {output:?}");
@@ -128,7 +134,8 @@ impl World {
         for entry in [".git/hooks", ".git/config", ".git/info/attributes"] {
             plan.sealed.push(self.at(entry));
         }
-        plan.sealed.retain(|path| self.at(".git").exists() || !path.starts_with(self.at(".git")));
+        plan.sealed
+            .retain(|path| self.at(".git").exists() || !path.starts_with(self.at(".git")));
         Request {
             plan,
             stdin: None,
@@ -148,7 +155,9 @@ impl World {
 
     /// Every content in the recovery folder.
     pub fn kept(&self) -> Vec<String> {
-        let days = std::fs::read_dir(self.root.join("recovery")).unwrap().flatten();
+        let days = std::fs::read_dir(self.root.join("recovery"))
+            .unwrap()
+            .flatten();
         let files = days.flat_map(|day| std::fs::read_dir(day.path()).unwrap().flatten());
         let contents = files.filter(|file| !file.file_name().to_string_lossy().ends_with(".json"));
         contents

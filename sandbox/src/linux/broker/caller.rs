@@ -289,6 +289,10 @@ fn is_procfs(folder: impl AsFd) -> bool {
 
 /// Where a path leads from this process's own view; for tests and for paths of the plan.
 pub(super) fn look_here(path: &std::path::Path) -> Option<Stat> {
-    let found = handle(CWD, &CString::new(path.as_os_str().as_encoded_bytes()).ok()?).ok()?;
+    let found = handle(
+        CWD,
+        &CString::new(path.as_os_str().as_encoded_bytes()).ok()?,
+    )
+    .ok()?;
     stat(found).ok()
 }

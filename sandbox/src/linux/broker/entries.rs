@@ -99,7 +99,9 @@ impl Broker {
         }
         let free = entry.ground == Ground::Scratch;
         if !free && !self.policy.removes {
-            return Err(No::because("nothing is removed in a workspace in this mode"));
+            return Err(No::because(
+                "nothing is removed in a workspace in this mode",
+            ));
         }
         if !free && !ledger.is_made(&seen.id) {
             self.may_remove_old_folder(caller, entry, &seen, &ledger)?;
@@ -124,7 +126,9 @@ impl Broker {
             return Ok(());
         }
         if !self.policy.removes {
-            return Err(No::because("nothing is removed in a workspace in this mode"));
+            return Err(No::because(
+                "nothing is removed in a workspace in this mode",
+            ));
         }
         // A second name that this call made: the old one stays.
         let second = seen.links > 1 && ledger.has_name(entry.dir_seen.id, &entry.name);
@@ -174,18 +178,12 @@ impl Broker {
             // Out of a workspace or into one: the caller copies.
             _ => return Err(Errno::XDEV.into()),
         };
-        self.rename_here(caller, &from, &to, RenameFlags::from_bits_retain(flags))
+        self.rename_here(&from, &to, RenameFlags::from_bits_retain(flags))
             .map(|()| Reply::Value(0))
             .map_err(|no| self.refuse("rename", &from.path(), no))
     }
 
-    fn rename_here(
-        &self,
-        caller: &Caller,
-        from: &Entry,
-        to: &Entry,
-        flags: RenameFlags,
-    ) -> Result<(), No> {
+    fn rename_here(&self, from: &Entry, to: &Entry, flags: RenameFlags) -> Result<(), No> {
         if from.dir_seen.mount != to.dir_seen.mount {
             return Err(Errno::XDEV.into());
         }
@@ -197,7 +195,9 @@ impl Broker {
             return Ok(());
         }
         if !self.policy.removes {
-            return Err(No::because("nothing is renamed in a workspace in this mode"));
+            return Err(No::because(
+                "nothing is renamed in a workspace in this mode",
+            ));
         }
         let mut ledger = lock(&self.ledger);
         for _ in 0..limits::BROKER_TRIES {
@@ -221,7 +221,7 @@ impl Broker {
                 renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, flags)?;
                 return Ok(());
             }
-            return self.rename_over(caller, (from, &source), (to, &target), &mut ledger);
+            return self.rename_over((from, &source), (to, &target), &mut ledger);
         }
         Err(Errno::AGAIN.into())
     }
@@ -236,8 +236,9 @@ impl Broker {
         // `movable` stops at what is not there before it asks about the name.
         self.policy.may_name(&to.folder_path(), &to.name, ledger)?;
         let is_made = ledger.is_made(&source.id);
+        let before = from.path();
         if !is_made {
-            self.may_move_old(&from.path(), &to.path())?;
+            self.may_move_old(&before, &to.path())?;
         }
         renameat_with(
             &from.dir,
@@ -250,7 +251,7 @@ impl Broker {
             ledger.note_name(to.dir_seen.id, &to.name);
         }
         if !is_made {
-            ledger.note_moved(source.id);
+            ledger.note_moved(source.id, &before);
         } else if self.takes_an_old_name(&to.dir, &to.name) {
             ledger.note_gone(&source.id);
         }
@@ -259,7 +260,6 @@ impl Broker {
 
     fn rename_over(
         &self,
-        caller: &Caller,
         (from, source): (&Entry, &Stat),
         (to, target): (&Entry, &Stat),
         ledger: &mut Ledger,
@@ -275,7 +275,6 @@ impl Broker {
                 "only a file that the command itself made may take the place of another",
             ));
         }
-        let _ = caller;
         let swap = RenameFlags::EXCHANGE;
         match renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, swap) {
             Ok(()) => {}
@@ -286,7 +285,7 @@ impl Broker {
         }
         // What really came out is judged, not what was there before.
         let out = stat_at(&from.dir, &from.name)?;
-        let settled = if ledger.is_made(&out.id) || self.is_free_to_remove(to, &out) {
+        let settled = if ledger.is_made(&out.id) || self.is_free_to_remove(to, ledger) {
             let done = self.discard(from, &from.name, &out);
             if done.is_ok() && out.links <= 1 {
                 ledger.note_gone(&out.id);
@@ -344,8 +343,9 @@ impl Broker {
             return Err(No::because("the folder in its way was there before"));
         }
         if !ledger.is_made(&source.id) {
-            self.may_move_old(&from.path(), &to.path())?;
-            ledger.note_moved(source.id);
+            let before = from.path();
+            self.may_move_old(&before, &to.path())?;
+            ledger.note_moved(source.id, &before);
         }
         // The target is empty, or the kernel refuses.
         let over = RenameFlags::empty();

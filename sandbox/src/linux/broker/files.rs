@@ -287,14 +287,8 @@ impl Broker {
             let file = reopen(object, OFlags::WRONLY | OFlags::NONBLOCK)?;
             rustix::fs::ftruncate(file, length)?;
         } else {
-            self.keeper
-                .cut(&self.ledger, object, length, "truncated")?;
+            self.keeper.cut(&self.ledger, object, length, "truncated")?;
         }
         Ok(Reply::Value(0))
-    }
-
-    /// Whether an old file may be changed without a copy.
-    fn is_free_to_write(&self, _object: &OwnedFd, _seen: &Stat) -> bool {
-        false
     }
 }

@@ -44,6 +44,11 @@ impl Keeper {
         }
     }
 
+    /// The folder itself: also where short-lived files of the broker's own may lie.
+    pub(super) fn folder(&self) -> &Path {
+        &self.guard.recovery
+    }
+
     /// All that was kept in this call.
     pub(super) fn kept(&self) -> Vec<Kept> {
         lock(&self.kept).clone()
@@ -131,12 +136,9 @@ impl Keeper {
         let durable = !lock(ledger).was_kept(&before.id);
         let stored = match durable {
             true => recovery.store_file(file, origin, &self.guard.turn_id, reason),
-            false => recovery.without_sync().store_file(
-                file,
-                origin,
-                &self.guard.turn_id,
-                reason,
-            ),
+            false => recovery
+                .without_sync()
+                .store_file(file, origin, &self.guard.turn_id, reason),
         };
         let entry = stored.map_err(|e| failed(&e))?;
         self.note(origin, &entry.path, reason);
@@ -170,14 +172,14 @@ impl Keeper {
     }
 
     /// Moves an entry into the recovery folder, whatever is there by now; where it cannot be moved
-    /// it is set aside, copied, and let go of. Returns where it is.
+    /// it is set aside, copied, and let go of.
     pub(super) fn take(
         &self,
         dir: BorrowedFd,
         name: &CStr,
         origin: &Path,
         reason: &str,
-    ) -> Result<PathBuf, No> {
+    ) -> Result<Taken, No> {
         let recovery = self.recovery()?;
         let seen = stat_at(dir, name)?;
         if seen.is(Kind::File) && seen.links <= 1 {
@@ -187,7 +189,10 @@ impl Keeper {
             match recovery.adopt(from, &os(name), origin, &self.guard.turn_id, reason) {
                 Ok(entry) => {
                     self.note(origin, &entry.path, reason);
-                    return Ok(entry.path);
+                    return Ok(Taken::File {
+                        path: entry.path,
+                        permissions: seen.permissions(),
+                    });
                 }
                 Err(RecoveryError::Io { source, .. })
                     if source.raw_os_error() == Some(libc::EXDEV) => {}
@@ -221,7 +226,7 @@ impl Keeper {
         name: &CStr,
         origin: &Path,
         reason: &str,
-    ) -> Result<PathBuf, No> {
+    ) -> Result<Taken, No> {
         let object = handle(dir, name)?;
         let seen = stat(&object)?;
         let turn = &self.guard.turn_id;
@@ -237,31 +242,76 @@ impl Keeper {
             }
             Kind::Link => {
                 let text = rustix::fs::readlinkat(&object, c"", Vec::new())?;
-                recovery.store_bytes(text.as_bytes(), Some(origin), turn, "link.txt", reason)
+                let bytes = text.as_bytes();
+                let stored = recovery.store_bytes(bytes, Some(origin), turn, "link.txt", reason);
+                let path = stored.map_err(|e| failed(&e))?.path;
+                self.note(origin, &path, reason);
+                return Ok(Taken::Link(text));
             }
             Kind::Folder => return Err(Errno::ISDIR.into()),
             // A pipe or a socket holds nothing.
-            Kind::Pipe | Kind::Socket | Kind::Other => return Ok(PathBuf::new()),
+            Kind::Pipe | Kind::Socket | Kind::Other => return Ok(Taken::Nothing),
         };
         let entry = entry.map_err(|e| failed(&e))?;
         self.note(origin, &entry.path, reason);
-        Ok(entry.path)
+        Ok(Taken::File {
+            path: entry.path,
+            permissions: seen.permissions(),
+        })
     }
 
     /// Gives an entry that was taken its name back, if that is free.
-    pub(super) fn give_back(&self, from: &Path, dir: BorrowedFd, name: &CStr) -> bool {
-        let Ok(recovery) = self.recovery() else {
+    pub(super) fn give_back(&self, taken: &Taken, dir: BorrowedFd, name: &CStr) -> bool {
+        match taken {
+            Taken::Nothing => false,
+            Taken::Link(text) => rustix::fs::symlinkat(&**text, dir, name).is_ok(),
+            Taken::File { path, permissions } => {
+                let given = self.move_back(path, dir, name);
+                given || copy_back(path, *permissions, dir, name).is_ok()
+            }
+        }
+    }
+
+    fn move_back(&self, path: &Path, dir: BorrowedFd, name: &CStr) -> bool {
+        let (Ok(recovery), Some(twin)) = (self.recovery(), own_view(dir)) else {
             return false;
         };
-        let Some(twin) = own_view(dir) else {
-            return false;
-        };
-        let given = recovery.give_back(from, twin.as_fd(), &os(name)).is_ok();
+        let given = recovery.give_back(path, twin.as_fd(), &os(name)).is_ok();
         if given {
-            lock(&self.kept).retain(|kept| kept.path != from);
+            lock(&self.kept).retain(|kept| kept.path != path);
         }
         given
     }
+}
+
+/// What was taken, and how it can be given back.
+pub(super) enum Taken {
+    File {
+        path: PathBuf,
+        permissions: u32,
+    },
+    Link(CString),
+    /// A pipe or a socket.
+    Nothing,
+}
+
+/// For what could not be moved to the recovery folder, and so cannot be moved back; the copy
+/// there stays.
+fn copy_back(path: &Path, permissions: u32, dir: BorrowedFd, name: &CStr) -> Result<(), No> {
+    let io = |e: std::io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
+    let mut from = File::open(path).map_err(io)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mode = Mode::from_bits_truncate(permissions);
+    let mut to = File::from(rustix::fs::openat(
+        dir,
+        name,
+        flags,
+        Mode::RUSR | Mode::WUSR,
+    )?);
+    std::io::copy(&mut from, &mut to).map_err(io)?;
+    to.sync_all().map_err(io)?;
+    rustix::fs::fchmod(&to, mode)?;
+    Ok(())
 }
 
 /// Whether this very content is kept already. A file changed just now may change again within

@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a session's ledger that are read: a million entries.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
@@ -36,6 +36,8 @@ pub(super) struct Ledger {
     names: HashSet<Name>,
     /// Old objects that were given another name.
     moved: HashSet<Id>,
+    /// Where those were that this call renamed, by the names at first.
+    former: HashMap<Id, PathBuf>,
     /// Old files whose content is kept already, and the state in which it was.
     kept: HashMap<Id, State>,
     /// What the session's file does not say yet.
@@ -116,10 +118,16 @@ impl Ledger {
         }
     }
 
-    pub(super) fn note_moved(&mut self, id: Id) {
+    pub(super) fn note_moved(&mut self, id: Id, from: &Path) {
+        self.former.entry(id).or_insert_with(|| from.to_path_buf());
         if self.moved.insert(id) {
             self.news.push(Line::Moved(id));
         }
+    }
+
+    /// Where an old object was before this call renamed it.
+    pub(super) fn former_path(&self, id: &Id) -> Option<&Path> {
+        self.former.get(id).map(PathBuf::as_path)
     }
 
     pub(super) fn was_moved(&self, id: &Id) -> bool {
@@ -221,7 +229,7 @@ mod tests {
             first.note_made(id(ino));
         }
         first.note_gone(&id(2));
-        first.note_moved(id(9));
+        first.note_moved(id(9), Path::new("/a"));
         first.save(Some(&file)).unwrap();
         let mut second = Ledger::load(Some(&file));
         assert!(second.is_made(&id(1)) && !second.is_made_now(&id(1)));
@@ -236,7 +244,11 @@ mod tests {
     fn a_ledger_that_is_a_link_or_torn_says_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("ledger"), folder.path().join("link"));
-        std::fs::write(&file, "made 1 2 3 4\nmade 1 2 3\nmade x 2 3 4\nwhat 1 2 3 4\nmad").unwrap();
+        std::fs::write(
+            &file,
+            "made 1 2 3 4\nmade 1 2 3\nmade x 2 3 4\nwhat 1 2 3 4\nmad",
+        )
+        .unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let born = Id {
             dev: 1,

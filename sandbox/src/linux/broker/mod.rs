@@ -21,12 +21,14 @@ mod keeper;
 mod ledger;
 mod object;
 mod policy;
+mod repository;
 pub(super) mod sys;
 
 use crate::limits;
 use crate::plan::{Guard, Plan};
 use crate::report::Guarded;
 use caller::Caller;
+use exceptions::Exceptions;
 use keeper::{Keeper, lock};
 use ledger::Ledger;
 use object::{Stat, stat};
@@ -105,7 +107,7 @@ struct Aside {
     dir_id: object::Id,
     name: CString,
     origin: PathBuf,
-    kept: PathBuf,
+    taken: keeper::Taken,
 }
 
 /// One command's broker.
@@ -118,6 +120,7 @@ struct Broker {
     ledger: Mutex<Ledger>,
     ledger_file: Option<PathBuf>,
     keeper: Keeper,
+    exceptions: Exceptions,
     asides: Mutex<Vec<Aside>>,
     refused: Mutex<Vec<String>>,
     /// What callers inherited; somebody who asks for another one sets `umask_called`.
@@ -152,6 +155,7 @@ impl Running {
             ledger: Mutex::new(Ledger::load(guard.ledger.as_deref())),
             ledger_file: guard.ledger.clone(),
             keeper: Keeper::new(guard),
+            exceptions: Exceptions::default(),
             asides: Mutex::default(),
             refused: Mutex::default(),
             umask: inherited_umask(),
@@ -317,7 +321,7 @@ impl Broker {
             use std::os::fd::AsFd;
             let given = self
                 .keeper
-                .give_back(&aside.kept, aside.dir.as_fd(), &aside.name);
+                .give_back(&aside.taken, aside.dir.as_fd(), &aside.name);
             if given {
                 put_back.push(aside.origin);
             }
@@ -373,9 +377,7 @@ impl Broker {
             }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_link => self.link(call, &caller, (here, a[0]), (here, a[1]), 0),
-            libc::SYS_linkat => {
-                self.link(call, &caller, (int(0), a[1]), (int(2), a[3]), int(4))
-            }
+            libc::SYS_linkat => self.link(call, &caller, (int(0), a[1]), (int(2), a[3]), int(4)),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_symlink => self.symlink(call, &caller, a[0], (here, a[1])),
             libc::SYS_symlinkat => self.symlink(call, &caller, a[0], (int(1), a[2])),

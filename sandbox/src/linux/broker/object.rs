@@ -83,6 +83,10 @@ impl Stat {
         }
     }
 
+    pub(super) fn permissions(&self) -> u32 {
+        self.mode & 0o777
+    }
+
     pub(super) fn is(&self, kind: Kind) -> bool {
         self.kind() == kind
     }
@@ -90,7 +94,8 @@ impl Stat {
 
 /// Looks at an entry of a folder, not following a link.
 pub(super) fn stat_at(dir: impl AsFd, name: &CStr) -> Result<Stat, Errno> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::from_bits_retain(MOUNT_ID);
+    let wanted =
+        StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::from_bits_retain(MOUNT_ID);
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let s = rustix::fs::statx(dir, name, flags, wanted)?;
     let born = match s.stx_mask & StatxFlags::BTIME.bits() {

@@ -69,7 +69,11 @@ impl Listener {
             flags: 0,
             srcfd: file.as_raw_fd() as u32,
             newfd: 0,
-            newfd_flags: if close_on_exec { libc::O_CLOEXEC as u32 } else { 0 },
+            newfd_flags: if close_on_exec {
+                libc::O_CLOEXEC as u32
+            } else {
+                0
+            },
         };
         // SAFETY: the kernel reads a `seccomp_notif_addfd` from the reference that is passed.
         let number = unsafe { libc::ioctl(self.0.as_raw_fd(), ADD_FD as _, &add) };
@@ -155,16 +159,19 @@ pub(super) struct Lease<'a>(BorrowedFd<'a>);
 impl<'a> Lease<'a> {
     pub(super) fn take(file: BorrowedFd<'a>) -> Result<Self, Errno> {
         // SAFETY: plain numbers.
-        let done =
-            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK as i32) };
-        if done == 0 { Ok(Self(file)) } else { Err(last_error()) }
+        let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
+        if done == 0 {
+            Ok(Self(file))
+        } else {
+            Err(last_error())
+        }
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         // SAFETY: plain numbers; the descriptor is borrowed and so still open.
-        unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK as i32) };
+        unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
     }
 }
 
