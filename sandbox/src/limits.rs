@@ -31,6 +31,8 @@ pub const INNER_REPORT_BYTES: u64 = 64 * 1024;
 pub const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
 /// Processes and threads a command may have (`RLIMIT_NPROC`; does not bind root).
 pub const MAX_PROCESSES: u64 = 4096;
+/// Bytes that the canary's recovery folder may hold; its files are a few words long.
+pub const CANARY_BYTES: u64 = 64 * 1024;
 /// Time the whole canary may take.
 pub const CANARY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a sandbox program's own complaint that are passed on.

@@ -216,11 +216,11 @@ impl Broker {
 fn known_programs() -> HashMap<Id, Program> {
     let git = [GIT].into_iter().chain(GIT_PARTS.iter().copied());
     let git = git.map(|path| (PathBuf::from(path), Program::Git));
-    let in_folder = |folder: &&str| {
+    let in_folder = |folder: &&'static str| {
         let folder = PathBuf::from(folder);
         WRITERS.iter().map(move |name| folder.join(name))
     };
-    let writers = WRITER_FOLDERS.iter().flat_map(|folder| in_folder(folder));
+    let writers = WRITER_FOLDERS.iter().flat_map(in_folder);
     let writers = writers.map(|path| (path, Program::Writer));
     writers
         .chain(git)
