@@ -8,6 +8,9 @@ use std::path::PathBuf;
 /// below `/tmp`.
 pub(crate) const OWN_TMP: &str = ".own";
 
+/// Memory that programs share by name; a file system of the sandbox's own.
+pub(crate) const SHM: &str = "/dev/shm";
+
 /// How much a command may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -105,6 +108,11 @@ impl Plan {
     pub fn workspace_in_tmp(&self) -> bool {
         let mut roots = self.workspaces.iter().chain(&self.extra_write);
         cfg!(target_os = "linux") && roots.any(|root| root.starts_with("/tmp"))
+    }
+
+    /// Whether a writable root lies below `/dev/shm`, where the sandbox has a folder of its own.
+    pub(crate) fn workspace_in_shm(&self) -> bool {
+        cfg!(target_os = "linux") && self.roots().any(|root| root.starts_with(SHM))
     }
 
     /// What `TMPDIR` must say inside; the folder is made on the machine's side if need be.

@@ -3,8 +3,8 @@
 use super::{ruleset, seccomp};
 use crate::limits;
 use crate::path_bytes;
-use crate::plan::OWN_TMP;
 use crate::plan::{Mode, Plan};
+use crate::plan::{OWN_TMP, SHM};
 use crate::report::Ending;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde::{Deserialize, Serialize};
@@ -81,6 +81,10 @@ impl InnerPlan {
             }
         } else {
             free.push("/tmp".into());
+        }
+        match plan.workspace_in_shm() {
+            true => kept.push(SHM.into()),
+            false => free.push(SHM.into()),
         }
         let (kept, brokered) = match plan.active_guard() {
             Some(_) => (Vec::new(), kept),
@@ -334,7 +338,7 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let inner = InnerPlan::for_plan(&plan("/srv/w", tmp.path()));
         assert_eq!(inner.kept, [Path::new("/srv/w")]);
-        assert_eq!(inner.free, [Path::new("/tmp")]);
+        assert_eq!(inner.free, ["/tmp", "/dev/shm"].map(PathBuf::from));
     }
 
     #[test]
@@ -346,7 +350,20 @@ mod tests {
         std::fs::write(tmp.path().join("file"), "").unwrap();
         let inner = InnerPlan::for_plan(&plan("/tmp/a/ws", tmp.path()));
         assert_eq!(inner.kept, ["/tmp/a/ws", "/tmp"].map(PathBuf::from));
-        assert_eq!(inner.free, ["/tmp/.own", "/tmp/mine"].map(PathBuf::from));
+        let mut free = inner.free;
+        free.sort();
+        assert_eq!(
+            free,
+            ["/dev/shm", "/tmp/.own", "/tmp/mine"].map(PathBuf::from)
+        );
+    }
+
+    #[test]
+    fn a_workspace_in_shared_memory_takes_removal_from_it() {
+        let tmp = tempfile::tempdir().unwrap();
+        let inner = InnerPlan::for_plan(&plan("/dev/shm/a/ws", tmp.path()));
+        assert_eq!(inner.kept, ["/dev/shm/a/ws", "/dev/shm"].map(PathBuf::from));
+        assert_eq!(inner.free, [Path::new("/tmp")]);
     }
 
     #[test]

@@ -13,6 +13,11 @@ const REQUIRED: ABI = ABI::V2;
 /// The newest version whose rights are asked for; what the kernel lacks of it is left out.
 const WANTED: ABI = ABI::V6;
 
+/// The devices of a sandbox, and the folder of its terminals.
+const DEVICES: &[&str] = &[
+    "null", "zero", "full", "random", "urandom", "tty", "console", "ptmx", "pts",
+];
+
 /// The kernel's Landlock version, 0 where there is none.
 pub fn landlock_abi() -> i32 {
     // SAFETY: with a null attribute, size 0 and flag 1 (LANDLOCK_CREATE_RULESET_VERSION) the call
@@ -56,8 +61,10 @@ pub(super) fn restrict(plan: &InnerPlan) -> Result<(), String> {
             .by_ref_add(PathBeneath::new(fd, rights))
             .map_err(|e| fail(&path.to_string_lossy(), &e))
     };
-    add(Path::new("/dev"), device)?;
-    add(Path::new("/dev/shm"), write)?;
+    // Each device by itself: a right on the folder would reach a workspace below `/dev/shm`.
+    for name in DEVICES {
+        add(&Path::new("/dev").join(name), device)?;
+    }
     // Nothing below /proc: a command run by root could write the machine's settings there, and any
     // command the memory of process 1.
     for path in &plan.kept {

@@ -25,7 +25,7 @@ mod repository;
 pub(super) mod sys;
 
 use crate::limits;
-use crate::plan::{Guard, Plan};
+use crate::plan::{Guard, Plan, SHM};
 use crate::report::Guarded;
 use caller::Caller;
 use exceptions::Exceptions;
@@ -146,6 +146,9 @@ impl Running {
             .collect();
         if plan.workspace_in_tmp() {
             roots.push(("/tmp".into(), Ground::Scratch));
+        }
+        if plan.workspace_in_shm() {
+            roots.push((SHM.into(), Ground::Scratch));
         }
         let broker = Arc::new(Broker {
             listener: Listener::new(listener),
