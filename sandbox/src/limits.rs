@@ -41,6 +41,8 @@ pub const COMPLAINT_BYTES: usize = 2000;
 pub const BROKER_THREADS: usize = 4;
 /// Calls that may wait at once for a pipe's other end or for somebody's lease.
 pub const BROKER_WAITING: u32 = 64;
+/// Bytes of a file whose copy is left to a thread of its own.
+pub const LARGE_COPY: u64 = 4 * 1024 * 1024;
 /// How often a name that others change meanwhile is looked at anew.
 pub const BROKER_TRIES: usize = 16;
 /// How often a file that others write meanwhile is copied anew before it is cut.

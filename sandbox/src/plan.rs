@@ -111,7 +111,7 @@ impl Plan {
     }
 
     /// Whether a writable root lies below `/dev/shm`, where the sandbox has a folder of its own.
-    pub(crate) fn workspace_in_shm(&self) -> bool {
+    pub fn workspace_in_shm(&self) -> bool {
         cfg!(target_os = "linux") && self.roots().any(|root| root.starts_with(SHM))
     }
 

@@ -299,3 +299,129 @@ fn strict_removes_nothing_and_read_only_changes_nothing() {
     assert!(world.at("n").exists() && !world.at("k").exists() && !world.at("e").exists());
     assert_eq!(world.read("g").as_deref(), Some("two\n"));
 }
+
+#[test]
+fn a_folder_of_build_products_is_free_by_the_commit_alone() {
+    let world = World::new();
+    world.write(".gitignore", "target/\n");
+    world.write("target/old", "product\n");
+    world.write("node_modules/old", "module\n");
+    world.person("git init -q .; git add .gitignore; git commit -qm 1");
+    // A rule that is edited, or committed by the session itself, frees nothing.
+    for free in [
+        "echo node_modules >> .gitignore; rm -rf node_modules",
+        "git add .gitignore; git commit -qm 2; rm -rf node_modules",
+        "rm -rf node_modules; mv node_modules dist; mkdir -p x; mv dist x/target; rm -rf x/target",
+    ] {
+        let ran = world.run(free);
+        assert!(world.holds("module\n"), "{free}: {}", ran.out);
+    }
+    // What is old cannot be brought into it.
+    world.write("mine", "mine\n");
+    world.run("mv mine target/; ln mine target/l; : > target/l; rm -rf target/l mine");
+    assert!(world.holds("mine\n") || world.has_kept("mine\n"));
+    assert!(world.at("mine").exists());
+    let ran =
+        world.run("echo new > target/old; echo n > target/n; mv target/n target/m; rm -rf target");
+    assert!(
+        !world.at("target").exists(),
+        "{} {:?}",
+        ran.out,
+        ran.done.guarded
+    );
+    assert!(!world.has_kept("product\n"));
+}
+
+#[test]
+fn what_has_no_successor_is_put_back() {
+    let world = world();
+    std::fs::set_permissions(
+        world.at("f"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o751),
+    )
+    .unwrap();
+    std::os::unix::fs::symlink("g", world.at("l")).unwrap();
+    std::fs::hard_link(world.at("g"), world.at("g2")).unwrap();
+    let ran = world.run("tar cf /tmp/t.tar --remove-files f d l g2; ls; echo new > g");
+    let put_back = &ran.done.guarded.put_back;
+    for name in ["f", "d/x", "l", "g2"] {
+        assert!(put_back.contains(&world.at(name)), "{name}: {put_back:?}");
+    }
+    assert!(is(&world, "f", "one\n") && is(&world, "d/x", "x\n"));
+    assert_eq!(
+        std::fs::read_link(world.at("l")).unwrap(),
+        std::path::Path::new("g")
+    );
+    let mode = std::fs::metadata(world.at("f")).unwrap().permissions();
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,
+        0o751
+    );
+    assert!(!world.has_kept("one\n"), "{:?}", ran.done.guarded);
+    // A successor keeps its name.
+    let ran = world
+        .run("echo new > n; tar cf /tmp/t.tar --transform s/n/f/ n; tar xf /tmp/t.tar; rm -f f");
+    assert!(
+        is(&world, "f", "new\n") && world.has_kept("one\n"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn a_long_copy_does_not_hold_up_others() {
+    let mut world = World::new();
+    world.guard().file_bytes = 1 << 30;
+    let big = vec![7; 64 << 20];
+    for number in 0..6 {
+        std::fs::write(world.at(&format!("big{number}")), &big).unwrap();
+    }
+    let ran = world.run(
+        "for n in 0 1 2 3 4 5; do (: >> big$n; echo copied >> /tmp/done) & done
+         until [ \"$(ls /proc/[0-9]*/wchan | wc -l)\" -gt 6 ]; do :; done
+         mkdir quick && rmdir quick && cat /tmp/done 2>/dev/null | wc -l; wait; wc -l < /tmp/done",
+    );
+    assert!(ran.out.ends_with("6\n"), "{}", ran.out);
+    assert_ne!(ran.out, "6\n6\n", "the folder waited for every copy");
+}
+
+#[test]
+fn a_killed_runner_leaves_no_recovery_file_torn() {
+    use std::io::Write;
+    let mut world = World::new();
+    world.guard().file_bytes = 1 << 30;
+    let big = vec![b'x'; 32 << 20];
+    for delay in [5, 20, 60, 150] {
+        std::fs::write(world.at("big"), &big).unwrap();
+        let mut child = std::process::Command::new(common::program())
+            .env_clear()
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let request = world
+            .request("touch begun; while :; do : > big; head -c 33554432 /dev/zero > big; done");
+        writeln!(stdin, "{}", serde_json::to_string(&request).unwrap()).unwrap();
+        while !world.at("begun").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(delay));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::fs::remove_file(world.at("begun")).unwrap();
+    }
+    let days = std::fs::read_dir(world.root.join("recovery"))
+        .unwrap()
+        .flatten();
+    for file in days.flat_map(|day| std::fs::read_dir(day.path()).unwrap().flatten()) {
+        let name = file.file_name().into_string().unwrap();
+        if name.ends_with(".meta.json") || name.starts_with(".tmp-") {
+            continue;
+        }
+        let record = std::fs::read(file.path().with_file_name(format!("{name}.meta.json")));
+        let record: serde_json::Value = serde_json::from_slice(&record.unwrap()).unwrap();
+        let held = file.metadata().unwrap().len();
+        assert_eq!(record["bytes"], held, "{name}");
+    }
+}

@@ -10,6 +10,9 @@ use std::path::Path;
 /// Renaming and linking between folders is governed from this version on; without it a file could
 /// be moved out of reach, so that an older kernel is refused rather than half confined.
 const REQUIRED: ABI = ABI::V2;
+/// With a broker truncating must be governed as well: what it hands back to the kernel is judged by
+/// the rules alone, whatever the path says by then.
+const REQUIRED_BY_BROKER: ABI = ABI::V3;
 /// The newest version whose rights are asked for; what the kernel lacks of it is left out.
 const WANTED: ABI = ABI::V6;
 
@@ -41,10 +44,17 @@ pub(super) fn restrict(plan: &InnerPlan) -> Result<(), String> {
     let device = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
     let fail = |what: &str, e: &dyn std::fmt::Display| format!("Landlock: {what}: {e}");
 
+    let (required, lacking) = match plan.brokered.is_empty() {
+        true => (REQUIRED, "the kernel lacks version 2"),
+        false => (
+            REQUIRED_BY_BROKER,
+            "the removal broker needs version 3 (Linux 6.2), or `sandbox.broker = false`",
+        ),
+    };
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_write(REQUIRED))
-        .map_err(|e| fail("the kernel lacks version 2", &e))?
+        .handle_access(AccessFs::from_write(required))
+        .map_err(|e| fail(lacking, &e))?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(write)
         .map_err(|e| fail("handle_access", &e))?

@@ -5,16 +5,13 @@ use super::keeper::lock;
 use super::ledger::{Ledger, os};
 use super::object::{Kind, Stat, handle, own_name, path_of, stat, stat_at};
 use super::sys::Call;
-use super::{Answer, Broker, Ground, No, Reply};
+use super::{Answer, At, Broker, Ground, No, Reply};
 use crate::limits;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-
-/// A path in the caller's memory, and the folder it is relative to.
-type At = (i32, u64);
 
 /// A name in a folder on our ground; the object need not exist.
 pub(super) struct Entry {

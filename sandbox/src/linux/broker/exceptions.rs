@@ -3,7 +3,7 @@
 
 use super::caller::Caller;
 use super::entries::Entry;
-use super::keeper::lock;
+use super::keeper::{lock, own_view};
 use super::ledger::Ledger;
 use super::object::{Id, Kind, Stat, path_of, stat, stat_at};
 use super::repository::{GIT, Repository, tracks};
@@ -84,10 +84,14 @@ impl Broker {
         let taken = self
             .keeper
             .take(entry.dir.as_fd(), &entry.name, &origin, reason)?;
-        let dir = entry
-            .dir
-            .try_clone()
-            .map_err(|_| rustix::io::Errno::MFILE)?;
+        // As this process reaches it: at the end the caller's mounts are gone.
+        let dir = match own_view(entry.dir.as_fd()) {
+            Some(dir) => dir,
+            None => entry
+                .dir
+                .try_clone()
+                .map_err(|_| rustix::io::Errno::MFILE)?,
+        };
         lock(&self.asides).push(Aside {
             dir,
             dir_id: entry.dir_seen.id,
@@ -163,7 +167,8 @@ impl Broker {
         folders.any(|folder| self.is_free_build_folder(folder, ledger))
     }
 
-    /// A real folder that git ignores as of HEAD, with nothing tracked in it, and that came by its
+    /// A real folder that git ignores as of the commit that was checked out when the session began
+    /// (a rule that the session itself commits frees nothing), with nothing tracked in it, and that came by its
     /// name in no way that this session had a hand in.
     fn is_free_build_folder(&self, folder: &Path, ledger: &Ledger) -> bool {
         if !self.policy.removes {
@@ -179,10 +184,11 @@ impl Broker {
             let mut seen = above.filter_map(super::caller::look_here);
             seen.any(|seen| ledger.was_moved(&seen.id))
         };
-        let free = is_folder
-            && !was_moved()
-            && Repository::around(folder)
-                .is_some_and(|repository| repository.ignores(folder, self.keeper.folder()));
+        let is_ignored = |repository: Repository| {
+            let head = ledger.head(repository.tree());
+            head.is_some_and(|head| repository.ignores(folder, head, self.keeper.folder()))
+        };
+        let free = is_folder && !was_moved() && Repository::around(folder).is_some_and(is_ignored);
         known.insert(folder.to_path_buf(), free);
         free
     }

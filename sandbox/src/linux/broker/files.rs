@@ -4,7 +4,7 @@ use super::caller::{Caller, Place};
 use super::keeper::lock;
 use super::object::{Kind, Stat, path_of, reopen, stat};
 use super::sys::Call;
-use super::{Answer, Broker, Ground, No, Reply};
+use super::{Answer, At, Broker, Ground, No, Reply};
 use crate::limits;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -51,8 +51,7 @@ impl Broker {
         self: &Arc<Self>,
         call: &Call,
         caller: &Caller,
-        dir: i32,
-        address: u64,
+        (dir, address): At,
         flags: i32,
         mode: u32,
     ) -> Answer {
@@ -187,15 +186,7 @@ impl Broker {
             Err(No {
                 errno: Errno::AGAIN,
                 ..
-            }) if !wish.again => {
-                let wish = Wish {
-                    again: true,
-                    ..wish
-                };
-                return self.wait(call, move |broker, call| {
-                    broker.try_open(call, &Caller { pid: call.pid }, wish)
-                });
-            }
+            }) if !wish.again => return self.open_later(call, wish),
             opened => opened?,
         };
         let free = ground == Ground::Scratch || lock(&self.ledger).is_made(&seen.id);
@@ -206,6 +197,11 @@ impl Broker {
             }
             return Ok(wish.reply(first));
         }
+        if seen.size > limits::LARGE_COPY && !wish.again {
+            // Others must not wait for a long copy.
+            drop(first);
+            return self.open_later(call, wish);
+        }
         if wish.has(OFlags::TRUNC) {
             // A lease is had only by whoever is alone with the file.
             drop(first);
@@ -215,6 +211,16 @@ impl Broker {
         self.keeper
             .keep(&self.ledger, object, "opened for writing")?;
         Ok(wish.reply(first))
+    }
+
+    fn open_later(self: &Arc<Self>, call: &Call, wish: Wish) -> Answer {
+        let again = Wish {
+            again: true,
+            ..wish
+        };
+        self.wait(call, move |broker, call| {
+            broker.try_open(call, &Caller { pid: call.pid }, again)
+        })
     }
 
     fn reopen_for(&self, object: &OwnedFd, wish: &Wish) -> Result<OwnedFd, No> {

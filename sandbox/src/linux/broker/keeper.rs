@@ -273,10 +273,10 @@ impl Keeper {
     }
 
     fn move_back(&self, path: &Path, dir: BorrowedFd, name: &CStr) -> bool {
-        let (Ok(recovery), Some(twin)) = (self.recovery(), own_view(dir)) else {
+        let Ok(recovery) = self.recovery() else {
             return false;
         };
-        let given = recovery.give_back(path, twin.as_fd(), &os(name)).is_ok();
+        let given = recovery.give_back(path, dir, &os(name)).is_ok();
         if given {
             lock(&self.kept).retain(|kept| kept.path != path);
         }
@@ -344,7 +344,7 @@ fn failed(error: &RecoveryError) -> No {
 
 /// The same folder as this process reaches it. The kernel moves nothing between two mounts, not
 /// even of one file system, and the caller's are not ours.
-fn own_view(dir: BorrowedFd) -> Option<OwnedFd> {
+pub(super) fn own_view(dir: BorrowedFd) -> Option<OwnedFd> {
     let seen = stat(dir).ok()?;
     let theirs = dir.try_clone_to_owned().ok()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

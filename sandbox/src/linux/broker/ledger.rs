@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 /// Bytes of a session's ledger that are read: a million entries.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
+/// What stands for a repository without a commit.
+const NO_COMMIT: &str = "-";
+
 /// A name in a folder.
 pub(super) type Name = (Id, Vec<u8>);
 
@@ -23,6 +26,8 @@ enum Line {
     Made(Id),
     Gone(Id),
     Moved(Id),
+    /// The commit that a working tree was at when the session first ran a command.
+    Head(PathBuf, String),
 }
 
 /// What the broker knows of files.
@@ -40,6 +45,8 @@ pub(super) struct Ledger {
     former: HashMap<Id, PathBuf>,
     /// Old files whose content is kept already, and the state in which it was.
     kept: HashMap<Id, State>,
+    /// Which commit each repository was at when the session began.
+    heads: HashMap<PathBuf, String>,
     /// What the session's file does not say yet.
     news: Vec<Line>,
 }
@@ -57,6 +64,10 @@ impl Ledger {
                 Some(Line::Made(id)) => drop(ledger.made.insert(id)),
                 Some(Line::Gone(id)) => drop(ledger.made.remove(&id)),
                 Some(Line::Moved(id)) => drop(ledger.moved.insert(id)),
+                // The first word counts: a later commit is the session's own.
+                Some(Line::Head(tree, commit)) => {
+                    ledger.heads.entry(tree).or_insert(commit);
+                }
                 None => {}
             }
         }
@@ -84,7 +95,7 @@ impl Ledger {
         let keep = |line: &Line| match line {
             Line::Made(id) => here(id),
             Line::Gone(id) => !self.made_now.contains(id) && !here(id),
-            Line::Moved(_) => true,
+            Line::Moved(_) | Line::Head(..) => true,
         };
         let mut seen = HashSet::new();
         let mut lasting = news;
@@ -116,6 +127,23 @@ impl Ledger {
         if self.made.remove(id) {
             self.news.push(Line::Gone(*id));
         }
+    }
+
+    /// Remembers at which commit a repository was, unless the session knows that already.
+    pub(super) fn note_head(&mut self, tree: &Path, commit: impl FnOnce() -> Option<String>) {
+        if self.heads.contains_key(tree) {
+            return;
+        }
+        // One without a commit stays so for the session.
+        let commit = commit().unwrap_or_else(|| NO_COMMIT.into());
+        self.heads.insert(tree.to_path_buf(), commit.clone());
+        self.news.push(Line::Head(tree.to_path_buf(), commit));
+    }
+
+    /// The commit that a repository was at when the session began.
+    pub(super) fn head(&self, tree: &Path) -> Option<&str> {
+        let head = self.heads.get(tree).map(String::as_str);
+        head.filter(|commit| *commit != NO_COMMIT)
     }
 
     pub(super) fn note_moved(&mut self, id: Id, from: &Path) {
@@ -165,6 +193,11 @@ impl Line {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let kind = words.next()?;
+        if kind == "head" {
+            let commit = words.next()?.to_string();
+            let bytes = crate::decode_bytes(words.next()?).ok()?;
+            return Some(Self::Head(OsString::from_vec(bytes).into(), commit));
+        }
         let mut number = || words.next()?.parse::<i64>().ok();
         let (dev, ino) = (number()?, number()?);
         let (seconds, nanos) = (number()?, number()?);
@@ -186,6 +219,11 @@ impl Line {
             Self::Made(id) => ("made", id),
             Self::Gone(id) => ("gone", id),
             Self::Moved(id) => ("moved", id),
+            Self::Head(tree, commit) => {
+                let tree = crate::encode_bytes(tree.as_os_str().as_encoded_bytes());
+                text.push_str(&format!("head {commit} {tree}\n"));
+                return;
+            }
         };
         let (dev, ino) = (id.dev.cast_signed(), id.ino.cast_signed());
         let (seconds, nanos) = id.born;
@@ -230,10 +268,17 @@ mod tests {
         }
         first.note_gone(&id(2));
         first.note_moved(id(9), Path::new("/a"));
+        let tree = Path::new("/a b");
+        first.note_head(tree, || Some("c1".into()));
+        first.note_head(Path::new("/new"), || None);
         first.save(Some(&file)).unwrap();
         let mut second = Ledger::load(Some(&file));
         assert!(second.is_made(&id(1)) && !second.is_made_now(&id(1)));
         assert!(!second.is_made(&id(2)) && second.was_moved(&id(9)));
+        second.note_head(tree, || Some("c2".into()));
+        second.note_head(Path::new("/new"), || Some("c3".into()));
+        assert_eq!(second.head(tree), Some("c1"));
+        assert_eq!(second.head(Path::new("/new")), None);
         second.note_gone(&id(3));
         second.save(Some(&file)).unwrap();
         let third = Ledger::load(Some(&file));

@@ -33,12 +33,13 @@ use keeper::{Keeper, lock};
 use ledger::Ledger;
 use object::{Stat, stat};
 use policy::Policy;
+use repository::Repository;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
@@ -92,6 +93,9 @@ impl No {
 }
 
 type Answer = Result<Reply, No>;
+
+/// A path in the caller's memory, and the folder it is relative to.
+type At = (i32, u64);
 
 /// What kind of ground an object lies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,12 +154,16 @@ impl Running {
         if plan.workspace_in_shm() {
             roots.push((SHM.into(), Ground::Scratch));
         }
+        let mut ledger = Ledger::load(guard.ledger.as_deref());
+        for repository in plan.sealed.iter().filter_map(|path| repository_of(path)) {
+            ledger.note_head(repository.tree(), || repository.head());
+        }
         let broker = Arc::new(Broker {
             listener: Listener::new(listener),
             roots,
             mounts: OnceLock::new(),
             policy: Policy::new(plan, guard),
-            ledger: Mutex::new(Ledger::load(guard.ledger.as_deref())),
+            ledger: Mutex::new(ledger),
             ledger_file: guard.ledger.clone(),
             keeper: Keeper::new(guard),
             exceptions: Exceptions::default(),
@@ -170,12 +178,35 @@ impl Running {
             broker,
             workers: Vec::new(),
         };
-        for number in 0..limits::BROKER_THREADS {
-            let broker = Arc::clone(&running.broker);
-            let named = std::thread::Builder::new().name(format!("broker-{number}"));
-            running.workers.push(named.spawn(move || broker.work())?);
+        match running.put_to_work() {
+            Ok(()) => Ok(running),
+            Err(e) => {
+                // Without a listener every call that would be asked about fails.
+                running.broker.over.store(true, Ordering::Relaxed);
+                Err(e)
+            }
         }
-        Ok(running)
+    }
+
+    fn put_to_work(&mut self) -> std::io::Result<()> {
+        let (sender, ready) = std::sync::mpsc::channel();
+        for number in 0..limits::BROKER_THREADS {
+            let (broker, sender) = (Arc::clone(&self.broker), sender.clone());
+            let named = std::thread::Builder::new().name(format!("broker-{number}"));
+            self.workers.push(named.spawn(move || {
+                let prepared = broker.prepare_thread();
+                let is_ready = prepared.is_ok();
+                // Whoever waits for it is there until all have said so.
+                let _ = sender.send(prepared);
+                if is_ready {
+                    broker.work();
+                }
+            })?);
+        }
+        for prepared in ready.iter().take(limits::BROKER_THREADS) {
+            prepared?;
+        }
+        Ok(())
     }
 
     /// Ends with the command: puts back what has no successor and writes the ledger down.
@@ -189,6 +220,14 @@ impl Running {
     }
 }
 
+/// The repository whose settings a sealed path is.
+fn repository_of(sealed: &Path) -> Option<Repository> {
+    if !sealed.ends_with(".git/config") {
+        return None;
+    }
+    Repository::around(sealed.parent()?)
+}
+
 /// The umask that this process was started with, and so the command too.
 fn inherited_umask() -> u32 {
     Caller {
@@ -200,9 +239,6 @@ fn inherited_umask() -> u32 {
 impl Broker {
     /// A worker's life.
     fn work(self: Arc<Self>) {
-        if !self.prepare_thread() {
-            return;
-        }
         while !self.over.load(Ordering::Relaxed) {
             let mut listener = [PollFd::from_borrowed_fd(self.listener.fd(), PollFlags::IN)];
             let waited = poll(&mut listener, Some(&LOOK_EVERY));
@@ -222,8 +258,9 @@ impl Broker {
     }
 
     /// A thread that cannot be made harmless answers nothing.
-    fn prepare_thread(&self) -> bool {
-        sys::own_umask().is_ok() && sys::drop_capabilities().is_ok()
+    fn prepare_thread(&self) -> Result<(), Errno> {
+        sys::own_umask()?;
+        sys::drop_capabilities()
     }
 
     fn answer(&self, call: &Call, answer: Answer) {
@@ -237,7 +274,7 @@ impl Broker {
     }
 
     /// Notes what was refused and why, for the report.
-    fn refuse(&self, what: &str, path: &std::path::Path, no: No) -> No {
+    fn refuse(&self, what: &str, path: &Path, no: No) -> No {
         if let Some(why) = &no.why {
             let line = format!("{what} {}: {why}", path.display());
             let mut refused = lock(&self.refused);
@@ -294,7 +331,7 @@ impl Broker {
         }
         let (broker, call) = (Arc::clone(self), *call);
         let helper = move || {
-            let ready = broker.prepare_thread();
+            let ready = broker.prepare_thread().is_ok();
             while ready && broker.listener.still_waits(&call) {
                 std::thread::sleep(Duration::from_millis(2));
                 match again(&broker, &call) {
@@ -351,50 +388,55 @@ impl Broker {
     fn handle(self: &Arc<Self>, call: &Call) -> Answer {
         let caller = Caller { pid: call.pid };
         let a = &call.data.args;
-        let here = libc::AT_FDCWD;
         let int = |n: usize| a[n] as i32;
         let mode = |n: usize| a[n] as u32;
+        let at = |dir: usize, path: usize| (int(dir), a[path]);
         match libc::c_long::from(call.data.nr) {
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_open => self.open(call, &caller, here, a[0], int(1), mode(2)),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_creat => {
-                let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
-                self.open(call, &caller, here, a[0], flags, mode(1))
-            }
-            libc::SYS_openat => self.open(call, &caller, int(0), a[1], int(2), mode(3)),
+            libc::SYS_openat => self.open(call, &caller, at(0, 1), int(2), mode(3)),
             libc::SYS_truncate => self.truncate(call, &caller, a[0], a[1].cast_signed()),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_unlink => self.remove(call, &caller, (here, a[0]), false),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_rmdir => self.remove(call, &caller, (here, a[0]), true),
             libc::SYS_unlinkat => {
                 let folder = int(2) & libc::AT_REMOVEDIR != 0;
-                self.remove(call, &caller, (int(0), a[1]), folder)
+                self.remove(call, &caller, at(0, 1), folder)
             }
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_rename => self.rename(call, &caller, (here, a[0]), (here, a[1]), 0),
-            libc::SYS_renameat => self.rename(call, &caller, (int(0), a[1]), (int(2), a[3]), 0),
-            libc::SYS_renameat2 => {
-                self.rename(call, &caller, (int(0), a[1]), (int(2), a[3]), mode(4))
-            }
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_link => self.link(call, &caller, (here, a[0]), (here, a[1]), 0),
-            libc::SYS_linkat => self.link(call, &caller, (int(0), a[1]), (int(2), a[3]), int(4)),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_symlink => self.symlink(call, &caller, a[0], (here, a[1])),
-            libc::SYS_symlinkat => self.symlink(call, &caller, a[0], (int(1), a[2])),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_mkdir => self.mkdir(call, &caller, (here, a[0]), mode(1)),
-            libc::SYS_mkdirat => self.mkdir(call, &caller, (int(0), a[1]), mode(2)),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_mknod => self.mknod(call, &caller, (here, a[0]), mode(1)),
-            libc::SYS_mknodat => self.mknod(call, &caller, (int(0), a[1]), mode(2)),
+            libc::SYS_renameat => self.rename(call, &caller, at(0, 1), at(2, 3), 0),
+            libc::SYS_renameat2 => self.rename(call, &caller, at(0, 1), at(2, 3), mode(4)),
+            libc::SYS_linkat => self.link(call, &caller, at(0, 1), at(2, 3), int(4)),
+            libc::SYS_symlinkat => self.symlink(call, &caller, a[0], at(1, 2)),
+            libc::SYS_mkdirat => self.mkdir(call, &caller, at(0, 1), mode(2)),
+            libc::SYS_mknodat => self.mknod(call, &caller, at(0, 1), mode(2)),
             libc::SYS_umask => {
                 self.umask_called.store(true, Ordering::Relaxed);
                 Ok(Reply::GoOn)
             }
+            number => self.handle_old(number, call, &caller),
+        }
+    }
+
+    /// The calls without a folder's descriptor, which newer architectures do not have.
+    #[cfg(target_arch = "x86_64")]
+    fn handle_old(self: &Arc<Self>, number: i64, call: &Call, caller: &Caller) -> Answer {
+        let a = &call.data.args;
+        let here = |path: usize| (libc::AT_FDCWD, a[path]);
+        let mode = |n: usize| a[n] as u32;
+        match number {
+            libc::SYS_open => self.open(call, caller, here(0), a[1] as i32, mode(2)),
+            libc::SYS_creat => {
+                let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+                self.open(call, caller, here(0), flags, mode(1))
+            }
+            libc::SYS_unlink => self.remove(call, caller, here(0), false),
+            libc::SYS_rmdir => self.remove(call, caller, here(0), true),
+            libc::SYS_rename => self.rename(call, caller, here(0), here(1), 0),
+            libc::SYS_link => self.link(call, caller, here(0), here(1), 0),
+            libc::SYS_symlink => self.symlink(call, caller, a[0], here(1)),
+            libc::SYS_mkdir => self.mkdir(call, caller, here(0), mode(1)),
+            libc::SYS_mknod => self.mknod(call, caller, here(0), mode(1)),
             _ => Ok(Reply::GoOn),
         }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn handle_old(self: &Arc<Self>, _: i64, _: &Call, _: &Caller) -> Answer {
+        Ok(Reply::GoOn)
     }
 }

@@ -17,6 +17,7 @@ const MOST_SMALL: u64 = 16 * 1024 * 1024;
 pub(super) const GIT: &str = "/usr/bin/git";
 
 /// A repository with a working tree.
+#[derive(Debug, Clone)]
 pub(super) struct Repository {
     tree: PathBuf,
     git_dir: PathBuf,
@@ -39,6 +40,11 @@ impl Repository {
         })
     }
 
+    /// Where its working tree is.
+    pub(super) fn tree(&self) -> &Path {
+        &self.tree
+    }
+
     /// The path as git writes it.
     fn inner<'a>(&self, path: &'a Path) -> Option<&'a [u8]> {
         Some(path.strip_prefix(&self.tree).ok()?.as_os_str().as_bytes())
@@ -58,7 +64,7 @@ impl Repository {
     }
 
     /// The commit that is checked out.
-    fn head(&self) -> Option<String> {
+    pub(super) fn head(&self) -> Option<String> {
         let mut text = small(&self.git_dir.join("HEAD"))?;
         // A reference may name another one; a few are enough.
         for _ in 0..4 {
@@ -76,18 +82,17 @@ impl Repository {
         is_id.then(|| id.to_string())
     }
 
-    /// Whether git ignores this folder by the rules of the commit that is checked out, and has
-    /// nothing in it. `scratch` is a folder of our own.
-    pub(super) fn ignores(&self, folder: &Path, scratch: &Path) -> bool {
-        self.try_ignores(folder, scratch).unwrap_or(false)
+    /// Whether git ignores this folder by the rules of a commit, and has nothing in it. `scratch`
+    /// is a folder of our own.
+    pub(super) fn ignores(&self, folder: &Path, commit: &str, scratch: &Path) -> bool {
+        self.try_ignores(folder, commit, scratch).unwrap_or(false)
     }
 
-    fn try_ignores(&self, folder: &Path, scratch: &Path) -> Option<bool> {
+    fn try_ignores(&self, folder: &Path, head: &str, scratch: &Path) -> Option<bool> {
         let inner = self.inner(folder)?;
         if inner.is_empty() || inner.contains(&b'\n') || self.index()?.has_below(inner) {
             return Some(false);
         }
-        let head = self.head()?;
         let empty = Scratch::make(scratch)?;
         empty.lend_objects(&self.common_dir().join("objects"), head.len())?;
         let above: Vec<&Path> = folder.ancestors().skip(1).collect();
@@ -97,7 +102,7 @@ impl Repository {
             .collect();
         let mut wanted = vec![inner.to_vec()];
         wanted.extend(rules.clone());
-        let mut found = empty.contents(&head, &wanted)?.into_iter();
+        let mut found = empty.contents(head, &wanted)?.into_iter();
         if found.next()?.is_some() {
             return Some(false);
         }
@@ -436,7 +441,8 @@ mod tests {
         let ignores = |name: &str| {
             let folder = at.join(name);
             let repository = Repository::around(&folder).unwrap();
-            repository.ignores(&folder, scratch.path())
+            let head = repository.head();
+            head.is_some_and(|head| repository.ignores(&folder, &head, scratch.path()))
         };
         assert!(!ignores("target"), "nothing is committed yet");
         git(at, &["add", "-A"]);
