@@ -36,6 +36,23 @@ impl Entry {
     }
 }
 
+/// Undoes a swap. Somebody who has saved to the target meanwhile keeps the name: what was there
+/// before then stays where it is.
+fn swap_back(from: &Entry, to: &Entry, source: &Stat) -> Result<(), Errno> {
+    let swap = || {
+        let flag = RenameFlags::EXCHANGE;
+        renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, flag)
+    };
+    if to.seen()?.id != source.id {
+        return Ok(());
+    }
+    swap()?;
+    if from.seen()?.id != source.id {
+        swap()?;
+    }
+    Ok(())
+}
+
 impl Broker {
     /// The entry that a path names, when its folder lies on our ground. Otherwise the kernel
     /// judges.
@@ -300,7 +317,7 @@ impl Broker {
             taken.map(drop)
         };
         if settled.is_err() {
-            renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, swap)?;
+            swap_back(from, to, source)?;
         }
         settled
     }
