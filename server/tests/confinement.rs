@@ -153,7 +153,7 @@ fn no_old_content_is_lost_in_any_way() {
             let names = ["v", "w", "d/deep/x", "d/y"];
             let content = |name: &str| format!("old {name} {number}");
             for name in names {
-                place.write(&format!("{folder}/{name}"), &content(name));
+                place.write(&format!("{folder}/{name}"), content(name));
             }
             symlink("v", place.at(&format!("{folder}/link"))).unwrap();
             std::fs::create_dir(place.at(&format!("{folder}/empty"))).unwrap();
