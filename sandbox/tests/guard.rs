@@ -134,6 +134,8 @@ fn git_is_not_made_to_run_anything() {
         "ln .git/config k; echo evil >> k; ln .git/config .git/config.worktree",
         "echo evil > .git/config.worktree; echo ../x > .git/commondir; ln -s x .git/commondir",
         "echo '* filter=evil' > .git/info/attributes; echo x > x; mv x .git/info/attributes",
+        "rm -rf .git/info; mkdir i; echo evil > i/attributes; mv i .git/info",
+        "mv .git/info .git/i2; mkdir i; echo evil > i/attributes; mv i .git/info",
         "mv .git .g2; mv .git/hooks h2; mkdir h; mv -T h .git/hooks",
         "mkdir z; mv -T z .git; mv -T .git z",
         "ln -s .git/hooks s; echo evil > s/post-commit; ln -s .git/config s2; echo evil >> s2",
@@ -254,6 +256,12 @@ assert ctypes.CDLL(None).linkat(-100, b\"/proc/self/fd/%d\" % t, -100, b\"tl\", 
 os.unlink(\"tl\")
 print(open(\"sp\").read(), end=\"\")'",
             "hi\n",
+        ),
+        (
+            "python3 -c 'import ctypes, os
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+os.mkdir(\"nd\"); os.rmdir(\"nd\")'; echo undumpable",
+            "undumpable\n",
         ),
         (
             "ulimit -n 20; python3 -c 'import os, errno
@@ -424,4 +432,36 @@ fn a_killed_runner_leaves_no_recovery_file_torn() {
         let held = file.metadata().unwrap().len();
         assert_eq!(record["bytes"], held, "{name}");
     }
+}
+
+/// What the person has mounted in a workspace is part of it. Only root can make such a mount.
+#[test]
+fn a_mount_below_a_workspace_is_part_of_it() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let world = world();
+    let inside = world.at("mounted");
+    std::fs::create_dir(&inside).unwrap();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "tmpfs"])
+        .arg(&inside)
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return;
+    }
+    world.write("mounted/old", "old\n");
+    world.write("mounted/gone", "gone\n");
+    let ran = world.run(
+        "cd mounted; rm -f old; echo n > n; mv n old; tar cf /tmp/t.tar --remove-files gone
+         echo x > own; rm own; mv ../f .; ls",
+    );
+    let now = (world.read("mounted/old"), world.read("mounted/gone"));
+    let own = world.at("mounted/own").exists();
+    let kept = world.has_kept("old\n");
+    let unmounted = std::process::Command::new("umount").arg(&inside).status();
+    assert!(unmounted.unwrap().success());
+    let expected = (Some("n\n".to_string()), Some("gone\n".to_string()));
+    assert_eq!(now, expected, "{}", ran.out);
+    assert!(kept && !own && is(&world, "f", "one\n"));
 }

@@ -249,6 +249,11 @@ impl Broker {
     ) -> Result<(), No> {
         // `movable` stops at what is not there before it asks about the name.
         self.policy.may_name(&to.folder_path(), &to.name, ledger)?;
+        if source.is(Kind::Folder) {
+            // It may bring along what must not come to be in a git directory.
+            let inside = to.path().join("attributes");
+            self.policy.may_write_at(&inside, ledger)?;
+        }
         let is_made = ledger.is_made(&source.id);
         let before = from.path();
         if !is_made {

@@ -19,6 +19,7 @@ mod exceptions;
 mod files;
 mod keeper;
 mod ledger;
+mod mounts;
 mod object;
 mod policy;
 mod repository;
@@ -31,7 +32,7 @@ use caller::Caller;
 use exceptions::Exceptions;
 use keeper::{Keeper, lock};
 use ledger::Ledger;
-use object::{Stat, stat};
+use object::Stat;
 use policy::Policy;
 use repository::Repository;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -300,13 +301,8 @@ impl Broker {
     }
 
     fn find_mounts(&self, caller: &Caller) -> Option<Vec<(u64, Ground)>> {
-        let mut mounts = Vec::new();
-        for (root, ground) in &self.roots {
-            let path = root.as_os_str().as_encoded_bytes();
-            let place = caller.resolve(libc::AT_FDCWD, path, true).ok()?;
-            mounts.push((stat(place.object?).ok()?.mount, *ground));
-        }
-        Some(mounts)
+        let seen = std::fs::read_to_string(format!("/proc/{}/mountinfo", caller.pid)).ok()?;
+        Some(mounts::of_roots(&seen, &self.roots))
     }
 
     /// Makes this thread's umask the caller's.
