@@ -11,6 +11,24 @@ use hands_sandbox::Mode;
 
 const PRECIOUS: &str = "precious\n";
 
+/// How those of the list begin that write into the file itself.
+const OVERWRITING: &[&str] = &[
+    "cp o v",
+    "echo x >| v",
+    "truncate",
+    "dd ",
+    "shred",
+    "sort",
+    "curl",
+    "printf '1,$d",
+    "openssl",
+    "python3 -c 'import mmap",
+    "fallocate",
+];
+
+/// How many of the lines are the list itself.
+const FROM_THE_LIST: usize = 44;
+
 const LINES: &[&str] = &[
     r"rm v",
     r"\rm v",
@@ -165,4 +183,25 @@ fn what_only_removes_leaves_the_file_in_place() {
         let kept = world.read("v").is_some();
         assert!(kept, "{line}: {}", ran.out);
     }
+}
+
+/// The layers one by one, with the command check off: without the broker nothing is removed, and
+/// what is overwritten is gone.
+#[test]
+fn without_the_broker_only_what_is_overwritten_is_lost() {
+    let mut lines_lost = Vec::new();
+    for line in LINES.iter().take(FROM_THE_LIST) {
+        let mut world = world();
+        world.plan.guard = None;
+        world.run(line);
+        for name in ["v", "o", "d/e", "emptyd"] {
+            assert!(world.at(name).exists(), "{line}: {name} is gone");
+        }
+        if !lost(&world).is_empty() {
+            lines_lost.push(*line);
+        }
+    }
+    let overwrites = |line: &&str| OVERWRITING.iter().any(|begin| line.starts_with(begin));
+    assert!(lines_lost.iter().all(|line| overwrites(&line)), "{lines_lost:?}");
+    assert!(!lines_lost.is_empty() && lines_lost.len() <= OVERWRITING.len());
 }
