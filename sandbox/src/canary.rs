@@ -20,6 +20,13 @@ use std::path::{Path, PathBuf};
 const EMPTIED: &str = "this was emptied";
 const REPLACED: &str = "this was replaced";
 
+/// The promises that are the removal broker's.
+const BROKERED: [&str; 3] = [
+    "old_contents_are_kept",
+    "work_cleans_up_after_itself",
+    "git_runs_nothing_new",
+];
+
 /// How much of the sandbox works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -124,7 +131,7 @@ fn summarise(backend: String, promises: BTreeMap<String, bool>) -> Report {
         (
             State::Reduced,
             Some(format!("not held on this machine: {}", broken.join(", "))),
-            Some("a newer kernel with Landlock enabled; see `handsctl doctor`".to_string()),
+            Some(hint_for(&broken).to_string()),
         )
     };
     Report {
@@ -134,6 +141,15 @@ fn summarise(backend: String, promises: BTreeMap<String, bool>) -> Report {
         reason,
         hint,
     }
+}
+
+/// What mends these promises.
+fn hint_for(broken: &[&str]) -> &'static str {
+    if broken.iter().all(|promise| BROKERED.contains(promise)) {
+        return "a newer kernel (Linux 6.2 or later), or `sandbox.broker = false`: then commands \
+                remove and rename nothing in a workspace";
+    }
+    "a newer kernel with Landlock enabled; see `handsctl doctor`"
 }
 
 /// The small world, removed when dropped.
@@ -270,17 +286,15 @@ impl World {
                 must_succeed,
             });
         };
-        let kept = "old_contents_are_kept";
+        let [kept, cleans, git] = BROKERED;
         add(kept, true, Act::Empty(self.ws("emptied")));
         add(kept, true, Act::Replace(self.ws("replaced")));
-        let cleans = "work_cleans_up_after_itself";
         add(cleans, true, Act::CreateAndUnlink(self.ws("own")));
         for name in ["post-checkout", "../config", "../config.worktree"] {
             let target = self.ws(".git/hooks").join(name);
-            add("git_runs_nothing_new", false, Act::Replace(target));
+            add(git, false, Act::Replace(target));
         }
-        let away = Act::Rename(self.ws(".git"), self.ws(".gone"));
-        add("git_runs_nothing_new", false, away);
+        add(git, false, Act::Rename(self.ws(".git"), self.ws(".gone")));
     }
 
     fn guard(&self) -> Option<Guard> {
@@ -356,8 +370,8 @@ impl World {
         for (promise, held) in [
             ("old_files_stay", intact),
             ("writes_stay_inside", inside),
-            ("old_contents_are_kept", kept),
-            ("git_runs_nothing_new", git),
+            (BROKERED[0], kept),
+            (BROKERED[2], git),
         ] {
             // Only what was tried is judged.
             promises

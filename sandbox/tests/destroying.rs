@@ -202,6 +202,9 @@ fn without_the_broker_only_what_is_overwritten_is_lost() {
         }
     }
     let overwrites = |line: &&str| OVERWRITING.iter().any(|begin| line.starts_with(begin));
-    assert!(lines_lost.iter().all(|line| overwrites(&line)), "{lines_lost:?}");
+    assert!(
+        lines_lost.iter().all(|line| overwrites(&line)),
+        "{lines_lost:?}"
+    );
     assert!(!lines_lost.is_empty() && lines_lost.len() <= OVERWRITING.len());
 }
