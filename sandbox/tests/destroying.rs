@@ -202,9 +202,6 @@ fn without_the_broker_only_what_is_overwritten_is_lost() {
         }
     }
     let overwrites = |line: &&str| OVERWRITING.iter().any(|begin| line.starts_with(begin));
-    assert!(
-        lines_lost.iter().all(|line| overwrites(&line)),
-        "{lines_lost:?}"
-    );
+    assert!(lines_lost.iter().all(overwrites), "{lines_lost:?}");
     assert!(!lines_lost.is_empty() && lines_lost.len() <= OVERWRITING.len());
 }

@@ -465,3 +465,53 @@ fn a_mount_below_a_workspace_is_part_of_it() {
     assert_eq!(now, expected, "{}", ran.out);
     assert!(kept && !own && is(&world, "f", "one\n"));
 }
+
+/// On overlayfs a file gets another identity when it is first changed, were it only by `chmod`. Only
+/// root can make such a mount.
+#[test]
+fn an_old_file_is_no_new_one_because_its_identity_changed() {
+    let mut world = world();
+    let (upper, work) = (world.root.join("upper"), world.root.join("work"));
+    std::fs::create_dir(&upper).unwrap();
+    std::fs::create_dir(&work).unwrap();
+    let ws = world.root.join("ws");
+    let shown = |path: &std::path::Path| path.display().to_string();
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        shown(&ws),
+        shown(&upper),
+        shown(&work)
+    );
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "overlay", "overlay", "-o", &options])
+        .arg(&ws)
+        .stderr(std::process::Stdio::null())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return;
+    }
+    world.plan.masks.clear();
+    let ran = world.run(
+        "chmod 600 f; rm -f f; touch g; mv g g2; rm -f g2; chmod 700 d .git; rm -rf d; mv .git x
+         echo evil > c; mv c .git/config; echo e > .git/hooks/x; echo n > n; rm n; echo new > d/x; ls",
+    );
+    let read = |name: &str| world.read(name);
+    let now = [read("f"), read("g2"), read("n"), read("d/x")];
+    let config = read(".git/config").unwrap_or_default();
+    let hook = world.at(".git/hooks/x").exists();
+    let kept = world.has_kept("x\n");
+    let unmounted = std::process::Command::new("umount").arg(&ws).status();
+    assert!(unmounted.unwrap().success());
+    let text = |text: &str| Some(text.to_string());
+    assert_eq!(
+        now,
+        [text("one\n"), text("two\n"), None, text("new\n")],
+        "{}",
+        ran.out
+    );
+    assert!(
+        !config.is_empty() && !config.contains("evil") && !hook && kept,
+        "{}",
+        ran.out
+    );
+}

@@ -32,6 +32,7 @@ fn attack() {
     let words: Vec<&str> = act.split(' ').collect();
     match words.as_slice() {
         ["flip", how, one, other] => flip(how, one, other),
+        ["flip-link"] => flip_link(),
         ["worry", how, file] => worry(how, file),
         ["run-written"] => run_written(),
         ["under-signals"] => under_signals(),
@@ -86,6 +87,25 @@ fn flip(how: &str, one: &str, other: &str) {
                     unsafe { libc::rename(c"source".as_ptr(), path.pointer()) };
                 }
             }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// A link that leads to one file and another while it is opened.
+fn flip_link() {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for target in ["victim", "decoy", "/tmp/decoy", "/dev/null"] {
+                    let _ = std::os::unix::fs::symlink(target, "next");
+                    let _ = std::fs::rename("next", "link");
+                }
+            }
+        });
+        for _ in 0..TRIES {
+            drop(std::fs::File::create("link"));
         }
         over.store(true, Ordering::Relaxed);
     });
@@ -187,10 +207,14 @@ fn a_path_that_changes_while_it_is_read_loses_nothing() {
         ("unlink", "decoy"),
         ("unlink", "/tmp/decoy"),
         ("rename", "decoy"),
+        ("link", ""),
     ] {
         let world = World::in_memory();
         world.write("victim", &victim);
-        let act = format!("flip {how} victim {decoy}");
+        let act = match how {
+            "link" => "flip-link".to_string(),
+            _ => format!("flip {how} victim {decoy}"),
+        };
         let ran = world.run(&attacker(&act));
         assert_eq!(ran.code, Some(0), "{}", ran.out);
         let is_there = world.holds(&victim) || world.has_kept(&victim);
