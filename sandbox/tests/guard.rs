@@ -515,3 +515,27 @@ fn an_old_file_is_no_new_one_because_its_identity_changed() {
         ran.out
     );
 }
+
+#[test]
+fn what_git_writes_in_an_old_ones_place_stays() {
+    let world = world();
+    world.person("git switch -qc side; echo other > f; mkdir e; echo e > e/e; git add f e; git commit -qm 2; git switch -q main");
+    let ran = world.run("git switch -q side && rm -f f; git switch -q main; git switch -q side; rm -f f d/x; git status --short");
+    assert!(
+        is(&world, "f", "other\n") && is(&world, "d/x", "x\n"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        is(&world, "e/e", "e\n") && ran.code == Some(0),
+        "{}",
+        ran.out
+    );
+    // A later command knows it no better.
+    let ran = world.run("rm -f f; git switch -q main && ls; rm -f f; git fsck --strict");
+    assert!(
+        is(&world, "f", "one\n") && !world.at("e").exists(),
+        "{}",
+        ran.out
+    );
+}

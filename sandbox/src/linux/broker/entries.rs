@@ -271,7 +271,7 @@ impl Broker {
         }
         if !is_made {
             ledger.note_moved(source.id, &before);
-        } else if self.takes_an_old_name(&to.dir, &to.name) {
+        } else if self.takes_an_old_name(&to.folder_path(), &to.name) {
             ledger.note_gone(&source.id);
         }
         Ok(())
@@ -469,7 +469,7 @@ impl Broker {
         }
         self.take_umask(caller);
         act(&entry)?;
-        if !self.takes_an_old_name(&entry.dir, &entry.name) {
+        if !self.takes_an_old_name(&entry.folder_path(), &entry.name) {
             ledger.note_made(entry.seen()?.id);
         }
         Ok(Reply::Value(0))

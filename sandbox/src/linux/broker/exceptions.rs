@@ -4,7 +4,7 @@
 use super::caller::Caller;
 use super::entries::Entry;
 use super::keeper::{lock, own_view};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, os};
 use super::object::{Id, Kind, Stat, path_of, stat, stat_at};
 use super::repository::{GIT, Repository, tracks};
 use super::{Aside, Broker, No};
@@ -30,6 +30,8 @@ pub(super) struct Exceptions {
     programs: Mutex<HashMap<Id, Program>>,
     /// Old folders out of which git took something.
     thinned: Mutex<HashSet<Id>>,
+    /// Names of old files and folders that went by an exception, and that something new may take.
+    old_names: Mutex<HashSet<PathBuf>>,
     /// Folders by the name of build products, and whether they are free.
     build: Mutex<HashMap<PathBuf, bool>>,
 }
@@ -69,6 +71,7 @@ impl Broker {
                 self.keeper
                     .take(entry.dir.as_fd(), &entry.name, &path, "removed by git")?;
                 lock(&self.exceptions.thinned).insert(entry.dir_seen.id);
+                lock(&self.exceptions.old_names).insert(path);
                 Ok(())
             }
             Program::Writer => self.set_aside(entry, path),
@@ -92,9 +95,9 @@ impl Broker {
                 .try_clone()
                 .map_err(|_| rustix::io::Errno::MFILE)?,
         };
+        lock(&self.exceptions.old_names).insert(origin.clone());
         lock(&self.asides).push(Aside {
             dir,
-            dir_id: entry.dir_seen.id,
             name: entry.name.clone(),
             origin,
             taken,
@@ -124,6 +127,7 @@ impl Broker {
         let thinned = || lock(&self.exceptions.thinned).contains(&seen.id);
         if self.program(caller) == Program::Git && (is_in_git_dir(&entry.path()) || thinned()) {
             lock(&self.exceptions.thinned).insert(entry.dir_seen.id);
+            lock(&self.exceptions.old_names).insert(entry.path());
             return Ok(());
         }
         Err(No::because(
@@ -206,16 +210,11 @@ impl Broker {
         programs.get(&running.id).copied().unwrap_or(Program::Other)
     }
 
-    /// Whether this is the name of a file that was set aside in this call: what takes it is the
-    /// old file's successor, and stays.
-    pub(super) fn takes_an_old_name(&self, dir: &OwnedFd, name: &CStr) -> bool {
-        let asides = lock(&self.asides);
-        if asides.is_empty() {
-            return false;
-        }
-        let id = stat(dir).map(|seen| seen.id);
-        let mut asides = asides.iter();
-        asides.any(|aside| id == Ok(aside.dir_id) && aside.name.as_c_str() == name)
+    /// Whether this is the name of something old that went in this call: what takes it is the old
+    /// one's successor, and stays.
+    pub(super) fn takes_an_old_name(&self, folder: &Path, name: &CStr) -> bool {
+        let names = lock(&self.exceptions.old_names);
+        !names.is_empty() && names.contains(&folder.join(os(name)))
     }
 }
 

@@ -122,7 +122,7 @@ impl Broker {
         let flags = (wish.flags & !OFlags::TRUNC) | alone;
         let mode = Mode::from_bits_truncate(wish.mode & 0o7777);
         let file = rustix::fs::openat(folder, name.as_c_str(), flags, mode)?;
-        if !self.takes_an_old_name(folder, name) {
+        if !self.takes_an_old_name(&above, name) {
             ledger.note_made(stat(&file)?.id);
         }
         Ok(wish.reply(file))

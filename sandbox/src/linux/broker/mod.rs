@@ -109,7 +109,6 @@ enum Ground {
 /// A file that a program set aside to make a new one.
 struct Aside {
     dir: OwnedFd,
-    dir_id: object::Id,
     name: CString,
     origin: PathBuf,
     taken: keeper::Taken,
