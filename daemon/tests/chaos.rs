@@ -1,6 +1,6 @@
 //! Faults in random order under load: processes killed, a control plane that misbehaves in every way it can.
 //!
-//! `HANDS_CHAOS_SEED` repeats a run's choices, `HANDS_CHAOS_SECONDS` sets how long faults are made. Only on Linux can a
+//! `HANDS_CHAOS_SEED` makes other choices, `HANDS_CHAOS_SECONDS` sets how long faults are made; `scripts/test --deep` does both. Only on Linux can a
 //! process take every orphan in, so that none is missed.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers of tests are not marked as tests.
@@ -25,6 +25,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use watch::Watch;
 
+/// The choices made where the environment names none: a fault that only some choices find belongs to a long run.
+const SEED: u64 = 516_301;
 /// Time in which faults are made, where the environment names none.
 const SECONDS: u64 = 60;
 /// Time to be ready again once no delay is in force any more.
@@ -55,7 +57,7 @@ enum Mishap {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_ends_once_whatever_dies() {
-    let seed = number("HANDS_CHAOS_SEED").unwrap_or_else(clock);
+    let seed = number("HANDS_CHAOS_SEED").unwrap_or(SEED);
     let seconds = number("HANDS_CHAOS_SECONDS").unwrap_or(SECONDS);
     eprintln!("HANDS_CHAOS_SEED={seed} HANDS_CHAOS_SECONDS={seconds}");
     // What loses its parent becomes this process's child, so that none is missed.
@@ -95,11 +97,6 @@ fn number(name: &str) -> Option<u64> {
         text.parse()
             .unwrap_or_else(|_| panic!("{name}={text} is no number")),
     )
-}
-
-fn clock() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.unwrap().as_nanos() as u64 % 1_000_000
 }
 
 struct Chaos {

@@ -43,6 +43,8 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Tries of one final answer before it waits for the next good poll.
 pub const POST_TRIES: u32 = 3;
+/// Size of an answer, in bytes, that no service can find too large.
+pub const SMALL_POST: usize = 4096;
 /// How long one try may take, beside its body.
 pub const POST_TIMEOUT: Duration = Duration::from_secs(15);
 /// The slowest upload that a try waits for, in bytes a second.

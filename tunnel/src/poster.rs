@@ -159,7 +159,7 @@ impl Poster {
                 }
                 Err(trouble) => trouble,
             };
-            if let Some(end) = self.verdict(address, &trouble) {
+            if let Some(end) = self.verdict(address, body.len(), &trouble) {
                 return end;
             }
             if attempt == limits::POST_TRIES {
@@ -173,7 +173,7 @@ impl Poster {
     }
 
     /// What ends the tries; none where another one is worth it.
-    fn verdict(&self, address: &Address, trouble: &Trouble) -> Option<Delivery> {
+    fn verdict(&self, address: &Address, size: usize, trouble: &Trouble) -> Option<Delivery> {
         let request_id = &address.request_id;
         let Trouble::Status { status, .. } = trouble else {
             tracing::warn!(request_id, error = %trouble, "posting an answer failed");
@@ -184,6 +184,12 @@ impl Poster {
                 self.metrics.posts.add("already_fulfilled");
                 tracing::info!(request_id, "the command is fulfilled already, or not known");
                 Some(Delivery::Done)
+            }
+            // Nothing smaller could be said instead: it waits for the next good poll.
+            413 if size <= limits::SMALL_POST => {
+                tracing::warn!(request_id, size, error = %trouble, "posting an answer failed");
+                self.metrics.posts.add("too_large");
+                Some(Delivery::Failed)
             }
             413 => {
                 self.metrics.posts.add("too_large");

@@ -408,3 +408,16 @@ async fn a_service_that_is_not_there_is_waited_for() {
     second.final_answer(&id, SOON).await;
     rig.check().await;
 }
+
+#[tokio::test]
+async fn a_small_answer_that_is_called_too_large_is_kept_and_told_once() {
+    let rig = Rig::start().await;
+    rig.ready().await;
+    let fault = Fault::Status(413);
+    rig.plane.inject(Endpoint::Response, fault, Span::Next(2));
+    let id = rig.plane.push(ping(1));
+    let answer = rig.plane.final_answer(&id, SOON).await;
+    assert!(answer.json()["result"].is_object(), "{answer:?}");
+    assert_eq!(rig.plane.answers(&id).finals(), 3);
+    rig.check().await;
+}
