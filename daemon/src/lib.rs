@@ -4,7 +4,7 @@
 //! `/api/status` and `/metrics` on loopback, and the control API on `run/handsd.sock`. The program `handsd` only calls it.
 //!
 //! **What it is not.** It speaks no MCP but for a ping, sees no call and no argument, and decides nothing about either. It keeps no
-//! state that a restart would lose: killed, its successor finds and ends the children it left ([`ledger`]).
+//! state that a restart would lose: killed, its successor finds and ends the children it left (`ledger`).
 //!
 //! **Theory of operation.** A *keeper* is one task that owns one process: it starts it, waits for its end, starts it again
 //! after a jittered delay that grows and is forgotten after a stable minute. A *plan* says how, by the settings in force. The *monitor* looks

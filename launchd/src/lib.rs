@@ -1,6 +1,6 @@
 //! Service definitions: how launchd (macOS) and systemd (Linux) start `handsd` for one person, and keep it running.
 //!
-//! **What it is.** The text of a LaunchAgent ([`agent`]) and of a systemd user unit ([`unit`]) for a [`Service`], and a
+//! **What it is.** The text of a LaunchAgent ([`agent`]) and of a systemd user unit ([`mod@unit`]) for a [`Service`], and a
 //! [`Manager`] that installs, starts, stops and asks after it: [`Launchctl`] on macOS, [`Systemctl`] on Linux.
 //!
 //! **What it is not.** It supervises nothing itself, talks to no daemon, and handles no system-wide service: all is the
