@@ -31,6 +31,34 @@ struct Ready {
     runtime: tokio::runtime::Runtime,
 }
 
+impl Ready {
+    /// Serves until `serving` is over by itself, which `over` names, or a signal comes; tells which.
+    fn serve(
+        &self,
+        mode: Mode,
+        serving: impl Future<Output = ()>,
+        stop: &CancellationToken,
+        over: &'static str,
+    ) -> &'static str {
+        self.runtime.block_on(async {
+            let mut signals = StopSignals::listen();
+            warm_up(&self.hub);
+            let desk = open_desk(&self.hub, mode);
+            tokio::pin!(serving);
+            let reason = tokio::select! {
+                () = &mut serving => over,
+                name = signals.next() => {
+                    stop.cancel();
+                    serving.await;
+                    name
+                }
+            };
+            desk.into_iter().for_each(Desk::close);
+            reason
+        })
+    }
+}
+
 /// Loads the configuration and opens the home.
 fn prepare(home: Home, env: &Env) -> anyhow::Result<Ready> {
     let loaded = hands_config::load(&home, env, &Flags::default())?;
@@ -73,23 +101,8 @@ pub fn stdio(home: Option<&Path>, streams: &Streams) -> anyhow::Result<()> {
         json!({"session_id": session.id, "mode": "standalone"}),
     )?;
     let stop = CancellationToken::new();
-    let reason = ready.runtime.block_on(async {
-        let mut signals = StopSignals::listen();
-        warm_up(&ready.hub);
-        let desk = open_desk(&ready.hub, Mode::Standalone);
-        let serving = connection(&session, own_stdin, own_stdout, &stop);
-        tokio::pin!(serving);
-        let reason = tokio::select! {
-            () = &mut serving => "end of input",
-            name = signals.next() => {
-                stop.cancel();
-                serving.await;
-                name
-            }
-        };
-        desk.into_iter().for_each(Desk::close);
-        reason
-    });
+    let serving = connection(&session, own_stdin, own_stdout, &stop);
+    let reason = ready.serve(Mode::Standalone, serving, &stop, "end of input");
     session.close();
     // A trail of the end is worth having, but its lack is no reason to fail now.
     let detail = json!({"session_id": session.id, "reason": reason});
@@ -110,23 +123,7 @@ pub fn socket(home: Option<&Path>) -> anyhow::Result<()> {
     let door = ready.runtime.block_on(async { Door::open(&ready.hub) })?;
     ready.lifecycle.note("start", json!({"mode": "serve"}))?;
     let stop = CancellationToken::new();
-    let reason = ready.runtime.block_on(async {
-        let mut signals = StopSignals::listen();
-        warm_up(&ready.hub);
-        let desk = open_desk(&ready.hub, Mode::Serve);
-        let serving = door.serve(&stop);
-        tokio::pin!(serving);
-        let reason = tokio::select! {
-            () = &mut serving => "the socket failed",
-            name = signals.next() => {
-                stop.cancel();
-                serving.await;
-                name
-            }
-        };
-        desk.into_iter().for_each(Desk::close);
-        reason
-    });
+    let reason = ready.serve(Mode::Serve, door.serve(&stop), &stop, "the socket failed");
     let _ = ready.lifecycle.note("stop", json!({"reason": reason}));
     ready.hub.live.flush(limits::FLUSH);
     ready.runtime.shutdown_background();
