@@ -101,17 +101,7 @@ impl Asker {
         let now = Instant::now();
         let seen = match &mut self.seen {
             Some(seen) if seen.pid == pid => seen,
-            slot => slot.insert(Seen {
-                pid,
-                since: now,
-                errors: 0,
-                errors_grew: None,
-                refused: 0,
-                is_refused: false,
-                good: 0,
-                bad: 0,
-                bad_in_a_row: 0,
-            }),
+            slot => slot.insert(Seen::new(pid, now)),
         };
         seen.update(&totals, now);
         let mut health = seen.health(&totals, poll_timeout, now);
@@ -283,6 +273,21 @@ fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
 }
 
 impl Seen {
+    /// Of a process first seen now.
+    fn new(pid: u32, now: Instant) -> Self {
+        Self {
+            pid,
+            since: now,
+            errors: 0,
+            errors_grew: None,
+            refused: 0,
+            is_refused: false,
+            good: 0,
+            bad: 0,
+            bad_in_a_row: 0,
+        }
+    }
+
     fn update(&mut self, totals: &Totals, now: Instant) {
         if totals.errors > self.errors {
             self.errors_grew = Some(now);

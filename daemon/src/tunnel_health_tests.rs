@@ -124,17 +124,7 @@ fn official(good_ago: Option<f64>, errors: u64, good: u64, bad: u64) -> Totals {
 }
 
 fn seen() -> Seen {
-    Seen {
-        pid: 1,
-        since: Instant::now(),
-        errors: 0,
-        errors_grew: None,
-        refused: 0,
-        is_refused: false,
-        good: 0,
-        bad: 0,
-        bad_in_a_row: 0,
-    }
+    Seen::new(1, Instant::now())
 }
 
 #[test]

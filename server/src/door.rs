@@ -99,18 +99,8 @@ impl Door {
         if lock.try_lock().is_err() {
             bail!("another server has {} already", path.display());
         }
-        // Left by a server that was killed: the lock says that nobody has it.
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(e).with_context(|| format!("removing the stale {}", path.display()));
-            }
-            _ => {}
-        }
-        let listener = UnixListener::bind(&path)
-            .with_context(|| format!("listening on {}", path.display()))?;
-        let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(&path, owner_only)
-            .with_context(|| format!("closing {} to others", path.display()))?;
+        // One left by a server that was killed makes way: the lock says that nobody has it.
+        let listener = hands_control::bind(&path).context("opening the clients' socket")?;
         Ok(Self {
             hub: Arc::clone(hub),
             listener,

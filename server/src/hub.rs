@@ -93,9 +93,7 @@ impl Hub {
             user_home,
         })
     }
-}
 
-impl Hub {
     /// Takes a new session into the list.
     pub(crate) fn enlist(&self, session: &Arc<Session>) {
         lock(&self.sessions).push(Arc::downgrade(session));
