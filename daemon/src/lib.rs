@@ -83,6 +83,7 @@ pub struct Options {
 /// # Errors
 /// It cannot start: another one runs, the configuration is broken, or the home cannot be used. Nothing is left running then.
 pub async fn run(options: Options) -> Result<(), DaemonError> {
+    let signals = options.signals.then(signals::Signals::open);
     let home = &options.home;
     let loaded = hands_config::load(home, &options.env, &Flags::default())?;
     let mut notes = home.prepare()?;
@@ -122,8 +123,8 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         options.env.clone(),
         wishes,
     ));
-    if options.signals {
-        parts.spawn(signals::listen(Arc::clone(&core)));
+    if let Some(signals) = signals {
+        parts.spawn(signals::listen(signals, Arc::clone(&core)));
     }
     core.server.start().await;
     parts.spawn(monitor::Monitor::new(Arc::clone(&core)).run());

@@ -196,6 +196,9 @@ impl Rig {
     pub async fn check(self) {
         let running = self.client.borrow().is_some();
         if running {
+            // Only a client that answers is sure to listen for signals.
+            self.status_is("an answer", |status| !status.is_null())
+                .await;
             self.signal(Signal::TERM);
             let status = self.ended().await;
             assert_eq!(
