@@ -205,6 +205,18 @@ fn a_stop_order_is_sigterm_first_and_sigkill_later() {
 }
 
 #[test]
+fn a_stop_order_at_once_is_a_stop_and_no_failure() {
+    let world = World::new();
+    for _ in 0..40 {
+        let mut runner = Runner::start(&world.request("sleep 300"));
+        runner.order(&Order::Stop { grace_ms: 60_000 });
+        let done = runner.done();
+        assert_eq!((done.ending, done.stopped), (Ending::Signal(15), true));
+    }
+    world.none_left();
+}
+
+#[test]
 fn a_second_stop_order_only_shortens_the_wait() {
     let world = World::new();
     let command = "trap '' TERM; touch begun; while :; do sleep 300; done";

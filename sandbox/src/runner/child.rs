@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, channel};
 
 const SIGKILL: i32 = 9;
 
@@ -18,11 +19,16 @@ pub(super) fn ended_by_kill() -> Ending {
     Ending::Signal(SIGKILL)
 }
 
+/// What the helper inside is told to do, once it has its plan.
+enum Order {
+    Terminate,
+}
+
 /// A started command.
 pub(super) struct Confined {
     pid: Option<Pid>,
-    /// Our side of the socket to the helper inside, where the platform has one.
-    socket: Option<UnixStream>,
+    /// Orders to the helper inside, where the platform has one.
+    helper: Option<Sender<Order>>,
     backend: &'static str,
     /// What the helper inside said: nothing yet, or at its end its report, if it made one.
     #[cfg(target_os = "linux")]
@@ -78,14 +84,14 @@ impl Confined {
         };
         feed(&mut child, stdin);
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let socket = match launch.inner {
+        let helper = match launch.inner {
             Some(plan) => Some(talk_to_inner(ours, plan, notifier)?),
             None => None,
         };
         wait_in_background(child, notifier);
         let confined = Self {
             pid,
-            socket,
+            helper,
             backend: backend.name(),
             #[cfg(target_os = "linux")]
             inner: None,
@@ -96,9 +102,9 @@ impl Confined {
     /// SIGTERM to everything the command started.
     pub(super) fn terminate(&self) {
         // A child that is gone already needs no signal.
-        match (&self.socket, self.pid) {
-            (Some(socket), _) => {
-                let _ = (&*socket).write_all(b"term\n");
+        match (&self.helper, self.pid) {
+            (Some(helper), _) => {
+                let _ = helper.send(Order::Terminate);
             }
             (None, Some(pid)) => signal_group(pid, Signal::TERM),
             (None, None) => {}
@@ -115,7 +121,7 @@ impl Confined {
     /// Whether the helper inside has yet to say how the command ended.
     #[cfg(target_os = "linux")]
     pub(super) fn awaits_report(&self) -> bool {
-        self.socket.is_some() && self.inner.is_none()
+        self.helper.is_some() && self.inner.is_none()
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -152,7 +158,7 @@ impl Confined {
         killed_by_us: bool,
         complaint: impl FnOnce() -> String,
     ) -> Result<(Ending, Vec<String>), Refused> {
-        if self.socket.is_some() {
+        if self.helper.is_some() {
             if killed_by_us || status.signal().is_some() {
                 return Ok((ended_by_kill(), Vec::new()));
             }
@@ -200,33 +206,41 @@ fn wait_in_background(mut child: Child, notifier: &Notifier) {
     std::thread::spawn(move || notifier.send(Event::Exited(child.wait())));
 }
 
+/// Gives the helper its plan and then its orders, one line each, and hears its report.
 #[cfg(target_os = "linux")]
 fn talk_to_inner(
     socket: UnixStream,
     mut plan: String,
     notifier: &Notifier,
-) -> Result<UnixStream, Refused> {
+) -> Result<Sender<Order>, Refused> {
     use crate::limits;
     use std::io::{BufRead, BufReader, Read};
     let fail =
         |e: std::io::Error| Refused::new(format!("hands-runner: socket: {e}"), "report this");
-    let reader = socket.try_clone().map_err(fail)?;
+    let mut writer = socket.try_clone().map_err(fail)?;
+    let (helper, orders) = channel();
     plan.push('\n');
+    // Not on the main thread: a helper that never came up does not read, and a long plan would
+    // block. Its end is then seen as an exit. One thread writes all, so that an order that comes
+    // at once does not get in before the plan.
+    std::thread::spawn(move || {
+        let mut told = writer.write_all(plan.as_bytes());
+        while let (Ok(()), Ok(Order::Terminate)) = (told, orders.recv()) {
+            told = writer.write_all(b"term\n");
+        }
+    });
     let notifier = notifier.clone();
     std::thread::spawn(move || {
-        // Not on the main thread: a helper that never came up does not read, and a long plan
-        // would block. Its end is then seen as an exit.
-        let _ = (&reader).write_all(plan.as_bytes());
         let mut line = String::new();
-        let bounded = reader.take(limits::INNER_REPORT_BYTES);
+        let bounded = socket.take(limits::INNER_REPORT_BYTES);
         let _ = BufReader::new(bounded).read_line(&mut line);
         // No report, or half of one, is told too: nobody need wait for it any longer.
         notifier.send(Event::Inner(serde_json::from_str(&line).ok()));
     });
-    Ok(socket)
+    Ok(helper)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn talk_to_inner(socket: UnixStream, _: String, _: &Notifier) -> Result<UnixStream, Refused> {
-    Ok(socket)
+fn talk_to_inner(_: UnixStream, _: String, _: &Notifier) -> Result<Sender<Order>, Refused> {
+    Ok(channel().0)
 }
