@@ -15,8 +15,11 @@ mod reflink;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
@@ -111,6 +114,9 @@ pub struct Recovery {
     /// The folder without links on the way, since callers ask with resolved paths.
     folder: PathBuf,
     limits: RecoveryLimits,
+    durable: bool,
+    /// The number last taken for a turn, so that the next one is found at once.
+    last: Arc<Mutex<(String, u32)>>,
 }
 
 /// What is to be kept, but for the content.
@@ -141,11 +147,88 @@ impl Recovery {
             given: folder.to_path_buf(),
             folder: resolved,
             limits,
+            durable: true,
+            last: Arc::default(),
         };
         for day in recovery.days()? {
             fsx::clear_stale(&day);
         }
         Ok(recovery)
+    }
+
+    /// The same folder, for contents whose earlier state is kept durably already: writing these
+    /// out is left to the system.
+    #[must_use]
+    pub fn without_sync(&self) -> Self {
+        Self {
+            durable: false,
+            ..self.clone()
+        }
+    }
+
+    /// Bytes of all contents.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        let days = self.days().unwrap_or_default();
+        let items = days
+            .iter()
+            .flat_map(|day| fs::read_dir(day).into_iter().flatten().flatten());
+        let contents = items.filter(|item| names::is_content(&item.file_name()));
+        contents
+            .filter_map(|item| item.metadata().ok())
+            .map(|info| info.len())
+            .sum()
+    }
+
+    /// Moves the regular file at `name` in `dir` here, whoever may have it open. Its record names
+    /// `origin`. Nothing is written out: the file itself stays as durable as it was.
+    ///
+    /// # Errors
+    /// [`RecoveryError::Io`], with `EXDEV` where the file lies on another file system;
+    /// [`RecoveryError::Exhausted`]. The file is where it was then.
+    pub fn adopt(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        origin: &Path,
+        turn_id: &str,
+        reason: &str,
+    ) -> Result<Entry, RecoveryError> {
+        let shown = origin.file_name().unwrap_or(OsStr::new("file"));
+        let purpose = Purpose {
+            origin: Some(origin),
+            turn_id,
+            name: &shown.to_string_lossy(),
+            reason,
+            durable: false,
+        };
+        let day = self.day()?;
+        let (path, meta) = self.claim(&day, &purpose, None)?;
+        let moved = renameat_with(dir, name, CWD, &path, RenameFlags::NOREPLACE);
+        if let Err(e) = moved {
+            // A record without content says nothing; if it cannot be removed it is not listed.
+            let _ = fs::remove_file(names::meta_path(&path));
+            return Err(io_at("move to the recovery folder", origin)(e.into()));
+        }
+        let bytes = fs::symlink_metadata(&path).map_or(0, |info| info.len());
+        Ok(meta.into_entry(path, bytes))
+    }
+
+    /// Moves a file that was adopted to `name` in `dir`, which must be free, and drops its record.
+    ///
+    /// # Errors
+    /// [`RecoveryError::Io`]; the file stays here then.
+    pub fn give_back(
+        &self,
+        path: &Path,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> Result<(), RecoveryError> {
+        renameat_with(CWD, path, dir, name, RenameFlags::NOREPLACE)
+            .map_err(|e| io_at("give back", path)(e.into()))?;
+        // A record without content says nothing.
+        let _ = fs::remove_file(names::meta_path(path));
+        Ok(())
     }
 
     /// Keeps the present content of `src` byte for byte, from its first byte on and without moving
@@ -176,7 +259,7 @@ impl Recovery {
             turn_id,
             name: &name.to_string_lossy(),
             reason,
-            durable: true,
+            durable: self.durable,
         };
         self.store(&purpose, |temp| {
             let cloned = reflink::clone_file(src, temp).is_ok();
@@ -238,7 +321,7 @@ impl Recovery {
             durable: false,
         };
         let day = self.day()?;
-        let (path, _) = claim(&day, &purpose, None)?;
+        let (path, _) = self.claim(&day, &purpose, None)?;
         Ok(path)
     }
 
@@ -339,7 +422,7 @@ impl Recovery {
         if purpose.durable {
             temp.file.sync_all().map_err(io_at("write", &day))?;
         }
-        let (path, meta) = claim(&day, purpose, Some((bytes, sha256)))?;
+        let (path, meta) = self.claim(&day, purpose, Some((bytes, sha256)))?;
         if let Err(e) = name_content(&temp, &path) {
             // A record without content says nothing; if it cannot be removed it is not listed.
             let _ = fs::remove_file(names::meta_path(&path));
@@ -352,6 +435,43 @@ impl Recovery {
         }
         Ok(meta.into_entry(path, bytes))
     }
+
+    /// Takes a free name by creating its record, which exists once or not at all.
+    fn claim(
+        &self,
+        day: &Path,
+        purpose: &Purpose<'_>,
+        content: Option<(u64, String)>,
+    ) -> Result<(PathBuf, Meta), RecoveryError> {
+        let meta = Meta::new(purpose.origin, purpose.turn_id, purpose.reason, content);
+        let mut temp = Temp::in_dir(day).map_err(io_at("create a file in", day))?;
+        let io = || io_at("write the record of a recovery file in", day);
+        temp.file.write_all(&meta.to_bytes()).map_err(io())?;
+        if purpose.durable {
+            temp.file.sync_all().map_err(io())?;
+        }
+        for number in self.last_number(purpose.turn_id)..=MAX_PER_TURN {
+            let path = day.join(names::content_name(purpose.turn_id, number, purpose.name));
+            // Content without a record: left by hand, not ours to take.
+            if Identity::at(&path).map_err(io())?.is_some() {
+                continue;
+            }
+            if temp.publish_new(&names::meta_path(&path)).map_err(io())? {
+                let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+                *last = (purpose.turn_id.to_owned(), number);
+                return Ok((path, meta));
+            }
+        }
+        Err(RecoveryError::Exhausted {
+            turn_id: purpose.turn_id.to_owned(),
+        })
+    }
+
+    /// From where a free number is looked for. Names differ, so a number may serve again.
+    fn last_number(&self, turn_id: &str) -> u32 {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.0 == turn_id { last.1 } else { 1 }
+    }
 }
 
 fn name_content(temp: &Temp, path: &Path) -> io::Result<()> {
@@ -360,34 +480,6 @@ fn name_content(temp: &Temp, path: &Path) -> io::Result<()> {
     } else {
         Err(io::Error::from(io::ErrorKind::AlreadyExists))
     }
-}
-
-/// Takes a free name by creating its record, which exists once or not at all.
-fn claim(
-    day: &Path,
-    purpose: &Purpose<'_>,
-    content: Option<(u64, String)>,
-) -> Result<(PathBuf, Meta), RecoveryError> {
-    let meta = Meta::new(purpose.origin, purpose.turn_id, purpose.reason, content);
-    let mut temp = Temp::in_dir(day).map_err(io_at("create a file in", day))?;
-    let io = || io_at("write the record of a recovery file in", day);
-    temp.file.write_all(&meta.to_bytes()).map_err(io())?;
-    if purpose.durable {
-        temp.file.sync_all().map_err(io())?;
-    }
-    for number in 1..=MAX_PER_TURN {
-        let path = day.join(names::content_name(purpose.turn_id, number, purpose.name));
-        // Content without a record: left by hand, not ours to take.
-        if Identity::at(&path).map_err(io())?.is_some() {
-            continue;
-        }
-        if temp.publish_new(&names::meta_path(&path)).map_err(io())? {
-            return Ok((path, meta));
-        }
-    }
-    Err(RecoveryError::Exhausted {
-        turn_id: purpose.turn_id.to_owned(),
-    })
 }
 
 /// Hashes `source` from its first byte and writes it to `target` if there is one. Stops soon after

@@ -41,6 +41,10 @@ pub struct Sandbox {
     pub network: bool,
     /// Whether a look at the command line comes before the sandbox.
     pub command_check: bool,
+    /// Whether commands remove and replace through the broker, where the platform has one.
+    pub broker: bool,
+    /// Names of folders of build products.
+    pub build_folders: Vec<String>,
 }
 
 /// What a command may change.
@@ -88,6 +92,8 @@ pub struct Limits {
     pub kill_grace_ms: u64,
     /// Largest previous content kept as a recovery file.
     pub recovery_file_bytes: u64,
+    /// Most that the recovery folder holds.
+    pub recovery_bytes: u64,
     /// Most output of one command kept in its recovery file.
     pub spill_bytes: u64,
 }
@@ -236,6 +242,8 @@ impl Default for Config {
                 mode: Mode::Default,
                 network: true,
                 command_check: true,
+                broker: true,
+                build_folders: limits::BUILD_FOLDERS.map(str::to_owned).to_vec(),
             },
             limits: Limits::default(),
             permissions: Permissions {
@@ -275,6 +283,7 @@ impl Default for Limits {
             bash_timeout_max_s: limits::BASH_TIMEOUT_MAX_S,
             kill_grace_ms: limits::KILL_GRACE_MS,
             recovery_file_bytes: limits::RECOVERY_FILE_BYTES,
+            recovery_bytes: limits::RECOVERY_BYTES,
             spill_bytes: limits::SPILL_BYTES,
         }
     }

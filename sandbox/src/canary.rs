@@ -5,7 +5,7 @@
 
 use crate::backend::platform_backend;
 use crate::limits;
-use crate::plan::{Mode, Network, Plan, Request};
+use crate::plan::{Guard, Mode, Network, Plan, Request};
 use crate::report::{Done, Ending, decode_bytes};
 use crate::runner;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,17 @@ use std::io::{BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+/// What files hold that the canary has emptied and replaced.
+const EMPTIED: &str = "this was emptied";
+const REPLACED: &str = "this was replaced";
+
+/// The promises that are the removal broker's.
+const BROKERED: [&str; 3] = [
+    "old_contents_are_kept",
+    "work_cleans_up_after_itself",
+    "git_runs_nothing_new",
+];
 
 /// How much of the sandbox works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,21 +75,24 @@ enum Act {
     Connect(PathBuf),
     CreateAndUnlink(PathBuf),
     OpenToAppend(PathBuf),
+    Empty(PathBuf),
+    Replace(PathBuf),
     SetUserId(PathBuf),
     NewNamespace,
 }
 
 /// `hands-runner canary`: prints the report; exit status 0 when the state is `full`.
-pub fn main(scratch: Option<&Path>) -> i32 {
+pub fn main(scratch: Option<&Path>, broker: bool) -> i32 {
     let default = std::env::temp_dir();
-    let report = check(scratch.unwrap_or(&default));
+    let report = check(scratch.unwrap_or(&default), broker);
     let line = serde_json::to_string(&report).unwrap_or_default();
     let printed = writeln!(std::io::stdout(), "{line}").is_ok();
     i32::from(!printed || report.state != State::Full)
 }
 
-/// Tries the sandbox in a folder made below `scratch` and taken away afterwards.
-pub fn check(scratch: &Path) -> Report {
+/// Tries the sandbox in a folder made below `scratch` and taken away afterwards: with the removal
+/// broker, where the platform has one and it is wanted.
+pub fn check(scratch: &Path, broker: bool) -> Report {
     let backend = platform_backend().name().to_string();
     let none = |reason: String, hint: String| Report {
         backend: backend.clone(),
@@ -87,7 +101,8 @@ pub fn check(scratch: &Path) -> Report {
         reason: Some(reason),
         hint: Some(hint),
     };
-    let world = match World::make(scratch) {
+    let broker = broker && cfg!(target_os = "linux");
+    let world = match World::make(scratch, broker) {
         Ok(world) => world,
         Err(e) => {
             let what = format!("making a test folder below {}: {e}", scratch.display());
@@ -116,7 +131,7 @@ fn summarise(backend: String, promises: BTreeMap<String, bool>) -> Report {
         (
             State::Reduced,
             Some(format!("not held on this machine: {}", broken.join(", "))),
-            Some("a newer kernel with Landlock enabled; see `handsctl doctor`".to_string()),
+            Some(hint_for(&broken).to_string()),
         )
     };
     Report {
@@ -128,9 +143,19 @@ fn summarise(backend: String, promises: BTreeMap<String, bool>) -> Report {
     }
 }
 
+/// What mends these promises.
+fn hint_for(broken: &[&str]) -> &'static str {
+    if broken.iter().all(|promise| BROKERED.contains(promise)) {
+        return "a newer kernel (Linux 6.2 or later), or `sandbox.broker = false`: then commands \
+                remove and rename nothing in a workspace";
+    }
+    "a newer kernel with Landlock enabled; see `handsctl doctor`"
+}
+
 /// The small world, removed when dropped.
 struct World {
     root: PathBuf,
+    broker: bool,
     _listener: UnixListener,
     _lock: std::fs::File,
 }
@@ -143,7 +168,7 @@ impl Drop for World {
 }
 
 impl World {
-    fn make(scratch: &Path) -> std::io::Result<Self> {
+    fn make(scratch: &Path, broker: bool) -> std::io::Result<Self> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -156,16 +181,28 @@ impl World {
         options.create(true).truncate(true).write(true).mode(0o600);
         let lock = options.open(root.join("lock"))?;
         lock.lock()?;
-        for folder in ["ws/d", "ws/secret", "ws/run", "tmp", "outside"] {
+        for folder in [
+            "ws/d",
+            "ws/secret",
+            "ws/run",
+            "ws/.git/hooks",
+            "tmp",
+            "outside",
+            "recovery",
+        ] {
             std::fs::create_dir_all(root.join(folder))?;
         }
         std::fs::write(root.join("ws/old"), "old")?;
         std::fs::write(root.join("ws/other"), "other")?;
+        std::fs::write(root.join("ws/emptied"), EMPTIED)?;
+        std::fs::write(root.join("ws/replaced"), REPLACED)?;
+        std::fs::write(root.join("ws/.git/config"), "config")?;
         std::fs::write(root.join("ws/secret/key"), "secret")?;
         // Socket names are short on every system; the scratch folder's may not be.
         let listener = bind_in(&root.join("ws/run"))?;
         Ok(Self {
             root,
+            broker,
             _listener: listener,
             _lock: lock,
         })
@@ -214,6 +251,9 @@ impl World {
             must_work(Act::OpenToAppend(PathBuf::from("/dev/null"))),
             must_work(Act::CreateAndUnlink(tmp.join("x"))),
         ];
+        if self.broker {
+            self.add_broker_attempts(&mut attempts);
+        }
         if cfg!(target_os = "linux") {
             attempts.push(must_fail("no_new_namespaces", Act::NewNamespace));
             // Opened for appending and never written: opening is what must fail.
@@ -236,6 +276,38 @@ impl World {
         attempts
     }
 
+    /// What the broker promises: work may clean up, what is replaced or emptied is kept, and
+    /// nothing makes git run anything.
+    fn add_broker_attempts(&self, attempts: &mut Vec<Attempt>) {
+        let mut add = |promise: &str, must_succeed, act| {
+            attempts.push(Attempt {
+                promise: promise.into(),
+                act,
+                must_succeed,
+            });
+        };
+        let [kept, cleans, git] = BROKERED;
+        add(kept, true, Act::Empty(self.ws("emptied")));
+        add(kept, true, Act::Replace(self.ws("replaced")));
+        add(cleans, true, Act::CreateAndUnlink(self.ws("own")));
+        for name in ["post-checkout", "../config", "../config.worktree"] {
+            let target = self.ws(".git/hooks").join(name);
+            add(git, false, Act::Replace(target));
+        }
+        add(git, false, Act::Rename(self.ws(".git"), self.ws(".gone")));
+    }
+
+    fn guard(&self) -> Option<Guard> {
+        self.broker.then(|| Guard {
+            recovery: self.root.join("recovery"),
+            turn_id: "canary".into(),
+            file_bytes: limits::CANARY_BYTES,
+            quota_bytes: limits::CANARY_BYTES,
+            ledger: None,
+            build_folders: Vec::new(),
+        })
+    }
+
     fn plan(&self, argv: Vec<String>) -> Plan {
         Plan {
             argv,
@@ -245,9 +317,10 @@ impl World {
             extra_write: vec![],
             tmp: self.root.join("tmp"),
             masks: vec![self.ws("secret"), self.ws("run")],
-            sealed: vec![],
+            sealed: vec![self.ws(".git/hooks"), self.ws(".git/config")],
             mode: Mode::Default,
             network: Network::On,
+            guard: self.guard(),
         }
     }
 
@@ -290,13 +363,32 @@ impl World {
         let intact =
             content("old") == "old" && content("other") == "other" && self.ws("d").is_dir();
         let inside = !self.root.join("outside/x").exists() && !Path::new("/hands-canary").exists();
-        for (promise, held) in [("old_files_stay", intact), ("writes_stay_inside", inside)] {
+        let copies = contents_below(&self.root.join("recovery"));
+        let kept = [EMPTIED, REPLACED].iter().all(|old| copies.contains(*old));
+        let hooks = std::fs::read_dir(self.ws(".git/hooks")).is_ok_and(|mut e| e.next().is_none());
+        let git = hooks && content(".git/config") == "config";
+        for (promise, held) in [
+            ("old_files_stay", intact),
+            ("writes_stay_inside", inside),
+            (BROKERED[0], kept),
+            (BROKERED[2], git),
+        ] {
+            // Only what was tried is judged.
             promises
                 .entry(promise.into())
                 .and_modify(|said| *said &= held);
         }
         Ok(promises)
     }
+}
+
+/// All short texts in the folders of a folder.
+fn contents_below(folder: &Path) -> std::collections::BTreeSet<String> {
+    let list = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = list(folder).flat_map(|day| list(&day.path()));
+    files
+        .filter_map(|file| std::fs::read_to_string(file.path()).ok())
+        .collect()
 }
 
 /// Binds `folder/s` by a short relative name: a socket's name holds about 100 bytes.
@@ -347,6 +439,16 @@ fn act(act: &Act) -> std::io::Result<()> {
             std::fs::remove_file(path)
         }
         Act::OpenToAppend(path) => std::fs::File::options().append(true).open(path).map(drop),
+        Act::Empty(path) => std::fs::File::create(path).map(drop),
+        Act::Replace(path) => {
+            let new = path.with_file_name("canary-new");
+            let new = match path.components().any(|part| part.as_os_str() == ".git") {
+                true => PathBuf::from("canary-new"),
+                false => new,
+            };
+            std::fs::write(&new, "new")?;
+            std::fs::rename(&new, path)
+        }
         Act::SetUserId(path) => {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
             std::fs::set_permissions(path, mode)

@@ -34,5 +34,7 @@ pub mod runner;
 
 pub use backend::{Backend, Launch, Unavailable, platform_backend};
 pub use capture::Capture;
-pub use plan::{Mode, Network, Plan, Request};
-pub use report::{Done, Ending, Excerpt, Frame, Order, Progress, decode_bytes, encode_bytes};
+pub use plan::{Guard, Mode, Network, Plan, Request};
+pub use report::{
+    Done, Ending, Excerpt, Frame, Guarded, Kept, Order, Progress, decode_bytes, encode_bytes,
+};

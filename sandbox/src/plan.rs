@@ -8,6 +8,9 @@ use std::path::PathBuf;
 /// below `/tmp`.
 pub(crate) const OWN_TMP: &str = ".own";
 
+/// Memory that programs share by name; a file system of the sandbox's own.
+pub(crate) const SHM: &str = "/dev/shm";
+
 /// How much a command may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -53,21 +56,63 @@ pub struct Plan {
     /// Files and folders that the child must not see. Those that do not exist are skipped.
     #[serde(with = "path_bytes::many")]
     pub masks: Vec<PathBuf>,
-    /// Files and folders inside the workspaces that stay read-only. Those that do not exist are
-    /// skipped.
+    /// Files and folders inside the workspaces that stay read-only. Under a guard, those that do
+    /// not exist stay absent; without one they are skipped.
     #[serde(with = "path_bytes::many")]
     pub sealed: Vec<PathBuf>,
     /// How much may be changed.
     pub mode: Mode,
     /// What of the network is reached.
     pub network: Network,
+    /// What lets a command remove and replace files in the workspaces with nothing lost. Without
+    /// it nothing there can be removed or renamed. Linux only; elsewhere it is passed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Guard>,
+}
+
+/// The rules of the removal broker, which carries out a command's creating, replacing and removing
+/// calls itself (`linux::broker`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guard {
+    /// The recovery folder.
+    #[serde(with = "path_bytes::one")]
+    pub recovery: PathBuf,
+    /// The turn that recovery files are named after.
+    pub turn_id: String,
+    /// Largest content that is copied; a larger file is not opened for writing.
+    pub file_bytes: u64,
+    /// Most bytes that the recovery folder may hold.
+    pub quota_bytes: u64,
+    /// The session's ledger of what its commands made, out of every child's reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<PathBuf>,
+    /// Names of folders of build products, in which old files may be removed where git ignores
+    /// the folder.
+    #[serde(default)]
+    pub build_folders: Vec<String>,
 }
 
 impl Plan {
+    /// Every folder in which a command writes by the rules of a workspace.
+    pub fn roots(&self) -> impl Iterator<Item = &PathBuf> {
+        self.workspaces.iter().chain(&self.extra_write)
+    }
+
+    /// The guard, where it is at work: in read-only mode nothing is there to be guarded.
+    pub fn active_guard(&self) -> Option<&Guard> {
+        let guard = self.guard.as_ref();
+        guard.filter(|_| cfg!(target_os = "linux") && self.mode != Mode::ReadOnly)
+    }
+
     /// Whether a writable root lies below `/tmp`, where the private tmp appears on Linux.
     pub fn workspace_in_tmp(&self) -> bool {
         let mut roots = self.workspaces.iter().chain(&self.extra_write);
         cfg!(target_os = "linux") && roots.any(|root| root.starts_with("/tmp"))
+    }
+
+    /// Whether a writable root lies below `/dev/shm`, where the sandbox has a folder of its own.
+    pub fn workspace_in_shm(&self) -> bool {
+        cfg!(target_os = "linux") && self.roots().any(|root| root.starts_with(SHM))
     }
 
     /// What `TMPDIR` must say inside; the folder is made on the machine's side if need be.

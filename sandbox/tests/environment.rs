@@ -34,6 +34,7 @@ fn run(folder: &Path, command: &str, env: &[(&str, &str)]) -> (String, String) {
             sealed: vec![],
             mode: Mode::Default,
             network: Network::On,
+            guard: None,
         },
         stdin: None,
         timeout_ms: 20_000,

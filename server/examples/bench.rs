@@ -230,7 +230,13 @@ impl Bench {
         let confinement = Confinement::new(&hub, tmp.clone());
         let argv = ["/bin/bash", "-c", "echo hello"].map(String::from).to_vec();
         let plan = confinement
-            .plan(argv, self.workspace.clone(), &[], config.sandbox.network)
+            .plan(
+                "bench",
+                argv,
+                self.workspace.clone(),
+                &[],
+                config.sandbox.network,
+            )
             .map_err(|outcome| outcome.shown())?;
         let request = Request {
             plan,

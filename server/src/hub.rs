@@ -149,8 +149,9 @@ impl Hub {
     /// What the sandbox was seen to stop on this machine; tried once per process.
     pub async fn sandbox_report(&self) -> &Report {
         let scratch = self.home.scratch_dir();
+        let broker = self.config.sandbox.broker;
         self.canary
-            .get_or_init(|| async { crate::confinement::try_sandbox(&scratch).await })
+            .get_or_init(|| async { crate::confinement::try_sandbox(&scratch, broker).await })
             .await
     }
 }

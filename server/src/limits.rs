@@ -87,3 +87,8 @@ pub const RELAY_RETRY: (Duration, Duration) =
     (Duration::from_millis(25), Duration::from_millis(500));
 /// Messages that a relay keeps while the server is gone.
 pub const RELAY_QUEUE: usize = 1024;
+
+/// Files whose kept content a command's answer names in its text.
+pub const KEPT_SHOWN: usize = 5;
+/// Refusals of the broker that a command's answer names in its text.
+pub const REFUSED_SHOWN: usize = 5;

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::Place;
+use common::{Place, survives};
 
-/// Ways to write a removal of `v` (section C of the field reports): none may work.
+/// Ways to write a removal of `v`: none may work.
 const REMOVALS: &[&str] = &[
     "rm v",
     "rm -rf -- v",
@@ -47,7 +47,7 @@ const REMOVALS: &[&str] = &[
 fn no_way_of_writing_a_removal_gets_by() {
     let place = Place::new();
     std::fs::create_dir(place.at("sub")).unwrap();
-    let mut server = place.open();
+    let mut server = place.start().env("HANDS_SANDBOX_BROKER", "false").open();
     for command in REMOVALS {
         place.write("v", "keep me");
         let reply = server.bash(command);
@@ -62,6 +62,21 @@ fn no_way_of_writing_a_removal_gets_by() {
     for command in &REMOVALS[..6] {
         let reply = server.bash(command).expect("delete_blocked");
         assert!(!reply.string("hint").is_empty(), "{command}");
+    }
+    server.end();
+}
+
+#[test]
+fn no_way_of_writing_a_removal_loses_a_file() {
+    let place = Place::new();
+    std::fs::create_dir(place.at("sub")).unwrap();
+    let mut server = place.open();
+    for (number, command) in REMOVALS.iter().enumerate() {
+        let content = format!("keep me {number}");
+        place.write("v", &content);
+        let reply = server.bash(command);
+        let is_there = survives(&place, &content);
+        assert!(is_there, "{command}: it is gone\n{}", reply.text());
     }
     server.end();
 }

@@ -174,12 +174,21 @@ fn nothing_of_a_repository_is_written() {
         "echo x >> bare/config",
         "mkdir bare/hooks",
         "echo x >> hg/.hg/hgrc",
-        "echo x > repo/.git/index.lock",
     ] {
         server.bash(attack).expect("process");
         assert_eq!(picture(&place.workspace()), before, "{attack}");
     }
     server.end();
+    // Where nothing can rename, git must not begin: its lock would stop the person's own git.
+    for (name, value) in [("BROKER", "false"), ("MODE", "strict")] {
+        let start = place.start().env("HANDS_SANDBOX_COMMAND_CHECK", "false");
+        let mut server = start.env(&format!("HANDS_SANDBOX_{name}"), value).open();
+        for attack in ["echo x > repo/.git/index.lock", "echo x > bare/config"] {
+            server.bash(attack).expect("process");
+            assert_eq!(picture(&place.workspace()), before, "{attack}");
+        }
+        server.end();
+    }
 }
 
 #[test]

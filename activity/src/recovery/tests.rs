@@ -207,3 +207,58 @@ fn content_without_a_record_is_not_overwritten() {
     assert_eq!(entry.path, day.join("t-2-x"));
     assert_eq!(fs::read(day.join("t-1-x")).unwrap(), b"mine");
 }
+
+#[test]
+fn a_file_is_adopted_and_given_back() {
+    use std::os::fd::AsFd;
+    let (dir, recovery) = open(10);
+    let origin = dir.path().join("notes.md");
+    let folder = File::open(dir.path()).unwrap();
+    // Larger than what would be copied: nothing is.
+    fs::write(&origin, "longer than ten bytes").unwrap();
+    let name = OsStr::new("notes.md");
+    let entry = recovery
+        .adopt(folder.as_fd(), name, &origin, "t", "replaced")
+        .unwrap();
+    assert!(!origin.exists());
+    assert_eq!(fs::read(&entry.path).unwrap(), b"longer than ten bytes");
+    assert_eq!(entry.bytes, 21);
+    assert_eq!(recovery.total_bytes(), 21);
+    assert_eq!(recovery.origin_of(&entry.path), Some(Some(origin.clone())));
+    assert_eq!(recovery.list().unwrap().len(), 1);
+    // A name that is taken is not taken over.
+    fs::write(&origin, "newer").unwrap();
+    assert!(
+        recovery
+            .give_back(&entry.path, folder.as_fd(), name)
+            .is_err()
+    );
+    assert_eq!(fs::read(&origin).unwrap(), b"newer");
+    fs::remove_file(&origin).unwrap();
+    recovery
+        .give_back(&entry.path, folder.as_fd(), name)
+        .unwrap();
+    assert_eq!(fs::read(&origin).unwrap(), b"longer than ten bytes");
+    assert!(names(&recovery).is_empty());
+    let missing = recovery.adopt(folder.as_fd(), OsStr::new("no"), &origin, "t", "replaced");
+    assert!(missing.is_err() && names(&recovery).is_empty());
+}
+
+#[test]
+fn many_files_of_a_turn_get_a_name_each() {
+    let (dir, recovery) = open(100);
+    let origin = dir.path().join("a");
+    let store = |recovery: &Recovery, name: &str| {
+        let kept = recovery.store_bytes(b"x", Some(&origin), "t", name, "changed");
+        kept.unwrap().path
+    };
+    let mut paths: Vec<_> = (0..20).map(|_| store(&recovery, "a")).collect();
+    paths.extend((0..5).map(|_| store(&recovery.without_sync(), "b")));
+    paths.push(store(
+        &Recovery::open(recovery.folder(), recovery.limits).unwrap(),
+        "a",
+    ));
+    paths.sort();
+    paths.dedup();
+    assert_eq!(paths.len(), 26);
+}

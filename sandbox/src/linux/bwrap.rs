@@ -149,6 +149,7 @@ mod tests {
             sealed: vec![],
             mode: Mode::Default,
             network: Network::On,
+            guard: None,
         }
     }
 

@@ -3,13 +3,13 @@
 use super::{ruleset, seccomp};
 use crate::limits;
 use crate::path_bytes;
-use crate::plan::OWN_TMP;
 use crate::plan::{Mode, Plan};
+use crate::plan::{OWN_TMP, SHM};
 use crate::report::Ending;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,17 @@ pub struct InnerPlan {
     /// Folders, as they appear inside, in which nothing can be removed.
     #[serde(with = "path_bytes::many")]
     pub kept: Vec<PathBuf>,
+    /// Folders, as they appear inside, in which the broker alone writes. With any, its listener
+    /// is sent over the socket before the command starts.
+    #[serde(with = "path_bytes::many")]
+    pub brokered: Vec<PathBuf>,
     /// Folders, as they appear inside, in which everything can be done.
     #[serde(with = "path_bytes::many")]
     pub free: Vec<PathBuf>,
 }
+
+/// The byte that travels with the listener.
+const LISTENER: u8 = b'L';
 
 /// How the command ended, the helper's one answer; a JSON line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,10 +82,19 @@ impl InnerPlan {
         } else {
             free.push("/tmp".into());
         }
+        match plan.workspace_in_shm() {
+            true => kept.push(SHM.into()),
+            false => free.push(SHM.into()),
+        }
+        let (kept, brokered) = match plan.active_guard() {
+            Some(_) => (Vec::new(), kept),
+            None => (kept, Vec::new()),
+        };
         Self {
             argv: plan.argv.clone(),
             env: plan.env.clone(),
             kept,
+            brokered,
             free,
         }
     }
@@ -114,12 +130,52 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
     close_inherited()?;
     limit_resources();
     ruleset::restrict(&plan)?;
-    seccomp::restrict()?;
+    if let Some(listener) = seccomp::restrict(!plan.brokered.is_empty())? {
+        hand_over(socket, listener)?;
+    }
     let main_child = start(&plan)?;
     // The thread shares the filter: it was started after it.
     std::thread::spawn(move || obey(reader));
     let ending = wait_for(main_child);
     Ok((ending, end_left_behind()))
+}
+
+/// Sends the listener to the runner. Our own copy is closed: when the runner is gone, nobody must
+/// wait for an answer.
+fn hand_over(socket: &UnixStream, listener: OwnedFd) -> Result<(), String> {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    let fds = [listener.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err("no room for the listener".into());
+    }
+    let data = [std::io::IoSlice::new(&[LISTENER])];
+    sendmsg(socket, &data, &mut control, SendFlags::empty())
+        .map(drop)
+        .map_err(|e| format!("sending the listener: {e}"))
+}
+
+/// Receives what the helper sends first: its listener, or the first byte of a report.
+pub(crate) fn receive_listener(socket: &UnixStream) -> std::io::Result<Result<OwnedFd, u8>> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    let mut byte = [0];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut data = [std::io::IoSliceMut::new(&mut byte)];
+    let got = recvmsg(socket, &mut data, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    if got.bytes == 0 {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut fds) = message {
+            return fds
+                .next()
+                .map(Ok)
+                .ok_or_else(|| std::io::ErrorKind::InvalidData.into());
+        }
+    }
+    Ok(Err(byte[0]))
 }
 
 /// Marks every descriptor but the three standard ones to be closed at the next exec.
@@ -273,6 +329,7 @@ mod tests {
             sealed: vec![],
             mode: Mode::Default,
             network: Network::On,
+            guard: None,
         }
     }
 
@@ -281,7 +338,7 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let inner = InnerPlan::for_plan(&plan("/srv/w", tmp.path()));
         assert_eq!(inner.kept, [Path::new("/srv/w")]);
-        assert_eq!(inner.free, [Path::new("/tmp")]);
+        assert_eq!(inner.free, ["/tmp", "/dev/shm"].map(PathBuf::from));
     }
 
     #[test]
@@ -293,7 +350,20 @@ mod tests {
         std::fs::write(tmp.path().join("file"), "").unwrap();
         let inner = InnerPlan::for_plan(&plan("/tmp/a/ws", tmp.path()));
         assert_eq!(inner.kept, ["/tmp/a/ws", "/tmp"].map(PathBuf::from));
-        assert_eq!(inner.free, ["/tmp/.own", "/tmp/mine"].map(PathBuf::from));
+        let mut free = inner.free;
+        free.sort();
+        assert_eq!(
+            free,
+            ["/dev/shm", "/tmp/.own", "/tmp/mine"].map(PathBuf::from)
+        );
+    }
+
+    #[test]
+    fn a_workspace_in_shared_memory_takes_removal_from_it() {
+        let tmp = tempfile::tempdir().unwrap();
+        let inner = InnerPlan::for_plan(&plan("/dev/shm/a/ws", tmp.path()));
+        assert_eq!(inner.kept, ["/dev/shm/a/ws", "/dev/shm"].map(PathBuf::from));
+        assert_eq!(inner.free, [Path::new("/tmp")]);
     }
 
     #[test]

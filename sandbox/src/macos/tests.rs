@@ -22,6 +22,7 @@ fn plan() -> Plan {
         sealed: vec![],
         mode: Mode::Default,
         network: Network::On,
+        guard: None,
     }
 }
 

@@ -12,9 +12,9 @@ pub use runner::{Finished, Order, RunError, run};
 use crate::hub::Hub;
 use crate::limits;
 use crate::outcome::{Code, Outcome, system};
-use hands_config::Mode;
+use hands_config::{Config, Mode};
 use hands_sandbox::canary::{Report, State};
-use hands_sandbox::{Network, Plan};
+use hands_sandbox::{Guard, Network, Plan};
 use hidden::{Hidden, Search, Unknown};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,8 +34,11 @@ pub struct Confinement {
     scratch: PathBuf,
     tmp: PathBuf,
     env_files: bool,
+    /// What of the guard is the same for every command; absent: none is used.
+    guard: Option<Guard>,
     /// What was found on the disk last, and until when it counts.
     hidden: Mutex<Option<(Instant, Arc<Hidden>)>>,
+    broker: bool,
     canary: Arc<OnceCell<Report>>,
 }
 
@@ -53,9 +56,19 @@ impl Confinement {
             user_home: hub.user_home.clone(),
             hands_home: hub.home.root().to_path_buf(),
             scratch: hub.home.scratch_dir(),
-            tmp,
+            tmp: tmp.clone(),
             env_files: config.protect.env_files,
+            guard: brokered(config).then(|| Guard {
+                recovery: hub.home.recovery_dir(),
+                turn_id: String::new(),
+                file_bytes: config.limits.recovery_file_bytes,
+                quota_bytes: config.limits.recovery_bytes,
+                // Beside the private tmp, in the home that no child sees.
+                ledger: Some(tmp.with_file_name("made")),
+                build_folders: config.sandbox.build_folders.clone(),
+            }),
             hidden: Mutex::default(),
+            broker: config.sandbox.broker,
             canary: Arc::clone(&hub.canary),
         }
     }
@@ -63,7 +76,7 @@ impl Confinement {
     /// What the sandbox was seen to stop on this machine; tried once per process.
     pub async fn report(&self) -> &Report {
         self.canary
-            .get_or_init(|| runner::canary(&self.scratch))
+            .get_or_init(|| runner::canary(&self.scratch, self.broker))
             .await
     }
 
@@ -98,6 +111,7 @@ impl Confinement {
                 hands_home: &self.hands_home,
                 extra_protected: &self.extra_protected,
                 env_files: self.env_files,
+                whole_repositories: self.seals_whole(),
                 roots,
                 patience: self.search,
             }
@@ -109,12 +123,18 @@ impl Confinement {
         Ok(hidden)
     }
 
-    /// The confined child for `argv`. Looks at the disk: not for async threads.
+    /// Whether commands can rename nothing, so that git must not begin.
+    fn seals_whole(&self) -> bool {
+        self.guard.is_none() || self.mode != Mode::Default
+    }
+
+    /// The confined child for `argv`, one of the turn's. Looks at the disk: not for async threads.
     ///
     /// # Errors
     /// When a folder of the private tmp cannot be made, or it is not known what to hide.
     pub fn plan(
         &self,
+        turn_id: &str,
         argv: Vec<String>,
         cwd: PathBuf,
         env: &[(String, String)],
@@ -138,12 +158,16 @@ impl Confinement {
                 true => Network::On,
                 false => Network::Off,
             },
+            guard: self.guard.clone().map(|guard| Guard {
+                turn_id: turn_id.to_string(),
+                ..guard
+            }),
         };
         let roots = [plan.workspaces.as_slice(), &plan.extra_write].concat();
         let hidden = self.hidden(&roots);
         let hidden = hidden.map_err(|e| Outcome::fail(Code::Sandbox, e.message).hint(e.hint))?;
         let mut hidden = Hidden::clone(&hidden);
-        hidden.seal_around(&plan.cwd, &roots);
+        hidden.seal_around(&plan.cwd, &roots, self.seals_whole());
         plan.masks = hidden.masks;
         plan.sealed = hidden.sealed;
         let tmpdir = plan.tmpdir_inside();
@@ -151,6 +175,11 @@ impl Confinement {
         plan.env = environment::of_child(&self.user_home, &tmpdir, &self.pass, env);
         Ok(plan)
     }
+}
+
+/// Whether commands of this server go through the broker.
+pub(crate) fn brokered(config: &Config) -> bool {
+    cfg!(target_os = "linux") && config.sandbox.broker && config.sandbox.mode != Mode::ReadOnly
 }
 
 /// A folder that commands may write, and where it was at the start. It is never looked up anew: a

@@ -1,5 +1,7 @@
 //! `bash`: one command line, confined, within the reply budget.
 
+#[path = "bash/guarded.rs"]
+mod guarded;
 #[path = "bash/shown.rs"]
 mod shown;
 
@@ -10,6 +12,7 @@ use crate::confinement::{self, Order, RunError};
 use crate::limits;
 use crate::outcome::{Code, Outcome};
 use crate::session::Session;
+use hands_config::{Config, Mode};
 use hands_policy::command;
 use hands_policy::paths::{Kind, Refusal, RefusalKind};
 use hands_sandbox::{Done, Ending, Plan, Request, encode_bytes};
@@ -46,14 +49,36 @@ pub(super) fn description(session: &Session) -> String {
     format!(
         "Runs a bash command line: find and inspect files and repositories, run programs and \
          tests. Runs in a sandbox: reads most of the machine (credentials are hidden), writes \
-         only in the workspaces ({}) and in a private /tmp. Files in the workspaces can be made \
-         and changed; they cannot be removed or renamed, so git add and commit do not work here. \
+         only in the workspaces ({}) and in a private /tmp. {} \
          Answers within {budget} s: a command still running then is ended with code `timeout`. \
          Processes left in the background end with the command. No terminal: prompts fail. Output \
          over {} bytes is cut; `recovery_path` holds all of it. A non-zero exit is code `process`.",
         workspaces.join(", "),
+        changes(&session.config),
         session.config.limits.output_bytes,
     )
+}
+
+/// What commands may change, in the planner's words.
+fn changes(config: &Config) -> &'static str {
+    match (config.sandbox.mode, confinement::brokered(config)) {
+        (Mode::ReadOnly, _) => "Nothing in the workspaces can be changed.",
+        (Mode::Default, true) => {
+            "In the workspaces programs make and change files, rename them, and remove what this \
+             session's commands made; what was there before they cannot remove, and its content is \
+             kept in a recovery file before it is changed or replaced. git works, except for its \
+             hooks and configuration."
+        }
+        (Mode::Strict, true) => {
+            "Files in the workspaces can be made and changed, with their old content kept in a \
+             recovery file; they cannot be removed or renamed, so git add and commit do not work \
+             here."
+        }
+        (_, false) => {
+            "Files in the workspaces can be made and changed; they cannot be removed or renamed, \
+             so git add and commit do not work here."
+        }
+    }
 }
 
 pub(super) fn input_schema(session: &Session) -> Map<String, Value> {
@@ -87,6 +112,19 @@ pub(super) fn output_schema() -> Map<String, Value> {
         "stdout": {"type": "string"},
         "stderr": {"type": "string"},
         "timed_out": {"type": "boolean"},
+        "kept": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string"},
+                    "recovery_path": {"type": "string"},
+                    "why": {"type": "string"},
+                },
+            },
+        },
+        "put_back": {"type": "array", "items": {"type": "string"}},
+        "refused": {"type": "array", "items": {"type": "string"}},
     }))
 }
 
@@ -222,7 +260,11 @@ fn times(wanted: Duration, grace: Duration, budget: Duration) -> (Duration, Dura
 async fn plan(call: &Call, argv: Vec<String>, cwd: PathBuf, wish: &Wish) -> Result<Plan, Outcome> {
     let session = Arc::clone(&call.session);
     let (env, network) = (wish.env.clone(), wish.network);
-    let look = move || session.confinement.plan(argv, cwd, &env, network);
+    let turn_id = call.turn_id.clone();
+    let look = move || {
+        let confinement = &session.confinement;
+        confinement.plan(&turn_id, argv, cwd, &env, network)
+    };
     match tokio::task::spawn_blocking(look).await {
         Ok(plan) => plan,
         Err(e) => Err(Outcome::fail(
@@ -337,7 +379,11 @@ impl<'a> Answer<'a> {
             ));
         }
         let stderr = Shown::of(&done.stderr, shown_path.as_deref()).text;
-        notes.extend(self.refusal_note(&done, &stderr));
+        let told = guarded::Told::of(&done.guarded);
+        notes.extend(told.notes());
+        if !told.explains() {
+            notes.extend(self.refusal_note(&done, &stderr));
+        }
         outcome.text = both.text;
         if outcome.text.is_empty() && notes.is_empty() && outcome.message.is_none() {
             outcome.text = "(no output)".into();
@@ -350,7 +396,8 @@ impl<'a> Answer<'a> {
         }
         outcome.truncated = both.cut;
         outcome.total_bytes = both.cut.then_some(done.both.total);
-        outcome.recovery = whole.cloned();
+        outcome.recovery = whole.cloned().or_else(|| told.first_kept());
+        told.add_fields(&mut outcome);
         let (exit_code, signal) = match done.ending {
             Ending::Exit(code) => (Some(code), None),
             Ending::Signal(number) => (None, Some(signal_name(number))),
@@ -380,6 +427,11 @@ impl<'a> Answer<'a> {
             hands_config::Mode::ReadOnly => {
                 "this server is in read-only mode: the sandbox refuses \
                 to write anywhere but in /tmp"
+                    .into()
+            }
+            hands_config::Mode::Default if confinement::brokered(&self.call.session.config) => {
+                "the sandbox refuses to remove what a command did not make, to write outside the \
+                 workspaces and /tmp, and to change git's hooks and configuration"
                     .into()
             }
             _ => "the sandbox refuses to remove or rename anything in the workspaces, to write \

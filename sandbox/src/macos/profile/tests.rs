@@ -26,6 +26,7 @@ fn plan() -> Plan {
         ],
         mode: Mode::Default,
         network: Network::On,
+        guard: None,
     }
 }
 
