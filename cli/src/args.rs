@@ -1,7 +1,10 @@
 //! The command line.
 
+mod recovery;
+
 use crate::limits;
 use clap::{Parser, Subcommand, ValueEnum};
+pub(crate) use recovery::{KindName, ListArgs, RecoveryWhat, RestoreArgs, RotateArgs, WhichArgs};
 use std::path::PathBuf;
 
 /// Controls Hands: makes calls, reads the trail, checks this machine.
@@ -75,6 +78,11 @@ pub(crate) enum Command {
     },
     /// Read the trail and the other logs.
     Logs(Box<LogsArgs>),
+    /// Get back what was changed or replaced: list, show, compare, restore; rotate what is old.
+    Recovery {
+        #[command(subcommand)]
+        what: RecoveryWhat,
+    },
     /// Check this machine and say what mends it.
     ///
     /// Exits with 0 when all is well, 4 when there are warnings, 1 when something fails.

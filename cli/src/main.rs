@@ -1,6 +1,6 @@
 //! `handsctl`: what a person at the keyboard asks of Hands.
 //!
-//! **What it is.** One file per verb in `commands/`: make a tool call (`call`, `tools`), read the trail (`logs`), find out
+//! **What it is.** One file per verb in `commands/`: make a tool call (`call`, `tools`), read the trail (`logs`), get old contents back (`recovery`), find out
 //! what is missing (`doctor`), see the settings (`config`), connect a client (`clients`); and run the daemon: `up`, `down`, `restart`,
 //! `status`, `sessions`, `tunnel`, `service`.
 //!
@@ -78,6 +78,7 @@ fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
         Command::Call(args) => commands::call::run(context, args),
         Command::Tools { standalone } => commands::tools::run(context, standalone),
         Command::Logs(args) => commands::logs::run(context, *args),
+        Command::Recovery { what } => commands::recovery::run(context, what),
         Command::Doctor => commands::doctor::run(context),
         Command::Config { what } => commands::config::run(context, what),
         Command::Clients { client } => commands::clients::run(context, client),

@@ -316,7 +316,37 @@ pub static KEYS: &[Key] = &[
             at: |c| &mut c.limits.recovery_bytes,
         },
         unit: "bytes",
-        doc: "Most that the recovery folder holds; when it is full, commands change and replace no old file.",
+        doc: "Most that the recovery folder holds. When it is full, the oldest entries make room if they are old enough; otherwise no old file is changed or replaced.",
+    },
+    Key {
+        name: "limits.recovery_min_age_days",
+        slot: Slot::Int {
+            min: 1,
+            max: 36_500,
+            at: |c| &mut c.limits.recovery_min_age_days,
+        },
+        unit: "days",
+        doc: "Age below which no recovery entry is dropped to make room, nor by a rotation for its number or size.",
+    },
+    Key {
+        name: "limits.recovery_max_age_days",
+        slot: Slot::Int {
+            min: 1,
+            max: 36_500,
+            at: |c| &mut c.limits.recovery_max_age_days,
+        },
+        unit: "days",
+        doc: "Age from which `handsctl recovery rotate` drops an entry.",
+    },
+    Key {
+        name: "limits.recovery_max_entries",
+        slot: Slot::Int {
+            min: 1,
+            max: 100_000_000,
+            at: |c| &mut c.limits.recovery_max_entries,
+        },
+        unit: "",
+        doc: "Entries that `handsctl recovery rotate` leaves.",
     },
     Key {
         name: "limits.spill_bytes",

@@ -94,6 +94,12 @@ pub struct Limits {
     pub recovery_file_bytes: u64,
     /// Most that the recovery folder holds.
     pub recovery_bytes: u64,
+    /// Days for which a recovery entry is never dropped to make room.
+    pub recovery_min_age_days: u64,
+    /// Days after which a rotation drops a recovery entry.
+    pub recovery_max_age_days: u64,
+    /// Recovery entries that a rotation leaves.
+    pub recovery_max_entries: u64,
     /// Most output of one command kept in its recovery file.
     pub spill_bytes: u64,
 }
@@ -270,6 +276,22 @@ impl Default for Config {
     }
 }
 
+impl Limits {
+    /// Age below which no recovery entry is dropped to make room.
+    pub fn recovery_min_age(&self) -> Duration {
+        days(self.recovery_min_age_days)
+    }
+
+    /// Age from which a rotation drops a recovery entry.
+    pub fn recovery_max_age(&self) -> Duration {
+        days(self.recovery_max_age_days)
+    }
+}
+
+fn days(count: u64) -> Duration {
+    Duration::from_secs(count.saturating_mul(24 * 3600))
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
@@ -284,6 +306,9 @@ impl Default for Limits {
             kill_grace_ms: limits::KILL_GRACE_MS,
             recovery_file_bytes: limits::RECOVERY_FILE_BYTES,
             recovery_bytes: limits::RECOVERY_BYTES,
+            recovery_min_age_days: limits::RECOVERY_MIN_AGE_DAYS,
+            recovery_max_age_days: limits::RECOVERY_MAX_AGE_DAYS,
+            recovery_max_entries: limits::RECOVERY_MAX_ENTRIES,
             spill_bytes: limits::SPILL_BYTES,
         }
     }

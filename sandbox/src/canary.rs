@@ -301,8 +301,10 @@ impl World {
         self.broker.then(|| Guard {
             recovery: self.root.join("recovery"),
             turn_id: "canary".into(),
+            session_id: "canary".into(),
             file_bytes: limits::CANARY_BYTES,
             quota_bytes: limits::CANARY_BYTES,
+            min_age_s: limits::CANARY_KEEPS.as_secs(),
             ledger: None,
             build_folders: Vec::new(),
         })

@@ -33,6 +33,8 @@ pub const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
 pub const MAX_PROCESSES: u64 = 4096;
 /// Bytes that the canary's recovery folder may hold; its files are a few words long.
 pub const CANARY_BYTES: u64 = 64 * 1024;
+/// Age below which none of those files is dropped.
+pub const CANARY_KEEPS: Duration = Duration::from_secs(24 * 3600);
 /// Time the whole canary may take.
 pub const CANARY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a sandbox program's own complaint that are passed on.

@@ -79,10 +79,16 @@ pub struct Guard {
     pub recovery: PathBuf,
     /// The turn that recovery files are named after.
     pub turn_id: String,
+    /// The session of that turn, for their records.
+    #[serde(default)]
+    pub session_id: String,
     /// Largest content that is copied; a larger file is not opened for writing.
     pub file_bytes: u64,
     /// Most bytes that the recovery folder may hold.
     pub quota_bytes: u64,
+    /// Age below which none of its entries is dropped to make room, seconds.
+    #[serde(default = "never")]
+    pub min_age_s: u64,
     /// The session's ledger of what its commands made, out of every child's reach.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<PathBuf>,
@@ -90,6 +96,11 @@ pub struct Guard {
     /// the folder.
     #[serde(default)]
     pub build_folders: Vec<String>,
+}
+
+/// What an owner that does not say it means.
+fn never() -> u64 {
+    u64::from(u32::MAX)
 }
 
 impl Plan {

@@ -108,6 +108,9 @@ pub struct Guarded {
     /// Files that a program set aside without making a new one, put back at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub put_back: Vec<PathBuf>,
+    /// Old recovery entries that were dropped to make room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<hands_activity::Dropped>,
     /// What was refused and why, the first of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,

@@ -3,7 +3,8 @@
 use crate::hub::Hub;
 use anyhow::Context;
 use hands_control::types::server::{
-    Calls, Client, Grant, Grants, Mode, Sandbox, ServerStatus, Session, SessionGrant, Sessions,
+    Calls, Client, Dropped, Grant, Grants, Mode, RecoveryUse, Sandbox, ServerStatus, Session,
+    SessionGrant, Sessions,
 };
 use hands_control::{ApiError, Guard, Handler, Reply, Request, rfc3339, server_socket};
 use hands_sandbox::ancestry::descends_from_runner;
@@ -96,6 +97,24 @@ impl Answers {
             sessions: hub.sessions().len() as u64,
             calls: self.calls(),
             workspaces: workspaces.map(|w| w.display().to_string()).collect(),
+            // It may have to be counted.
+            recovery: Some(tokio::task::block_in_place(|| self.recovery())),
+        }
+    }
+
+    fn recovery(&self) -> RecoveryUse {
+        let (bytes, max_bytes) = self.hub.recovery.usage();
+        let dropped = self.hub.recovery.last_dropped();
+        RecoveryUse {
+            bytes,
+            max_bytes,
+            last_dropped: dropped.map(|last| Dropped {
+                ts: last.ts,
+                by: last.by,
+                entries: last.entries,
+                bytes: last.bytes,
+                until: last.until,
+            }),
         }
     }
 

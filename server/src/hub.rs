@@ -67,6 +67,8 @@ impl Hub {
         };
         let recovery_limits = RecoveryLimits {
             max_file_bytes: config.limits.recovery_file_bytes,
+            max_total_bytes: config.limits.recovery_bytes,
+            min_age: config.limits.recovery_min_age(),
             ..RecoveryLimits::default()
         };
         let places = usize::try_from(config.limits.concurrency).unwrap_or(Semaphore::MAX_PERMITS);

@@ -86,7 +86,7 @@ impl Session {
             grant_ttl: Duration::from_secs(config.permissions.grant_ttl_s),
         };
         let session = Arc::new(Self {
-            confinement: Confinement::new(hub, scratch.tmp()),
+            confinement: Confinement::new(hub, &id, scratch.tmp()),
             grants: Mutex::new(Grants::new(&id, grant_limits, hub.nonces.clone())),
             trail: hub.trail.session(&id),
             live: hub.live.clone(),
@@ -95,7 +95,7 @@ impl Session {
             command_slots: Arc::clone(&hub.command_slots),
             file_slots: Arc::clone(&hub.file_slots),
             config: Arc::clone(config),
-            recovery: hub.recovery.clone(),
+            recovery: hub.recovery.for_session(&id),
             id,
             policy,
             scratch,

@@ -1,6 +1,9 @@
+mod leftovers;
+mod restoring;
+mod rotation;
+
 use super::*;
-use crate::limits::STALE_TEMP_S;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
@@ -124,9 +127,12 @@ fn a_folder_is_no_file() {
 #[test]
 fn a_reserved_path_is_free_and_nobody_elses() {
     let (_dir, recovery) = open(100);
-    let path = recovery.reserve("t", "output.log", "spill").unwrap();
+    let path = recovery.reserve(3, "t", "output.log", "spill").unwrap();
     assert!(!path.exists());
-    assert_ne!(recovery.reserve("t", "output.log", "spill").unwrap(), path);
+    assert_ne!(
+        recovery.reserve(3, "t", "output.log", "spill").unwrap(),
+        path
+    );
     assert_eq!(recovery.origin_of(&path), Some(None));
     assert_eq!(recovery.list().unwrap(), [], "nothing was written yet");
     fsx::create_new(&path).unwrap().write_all(b"abc").unwrap();
@@ -177,25 +183,6 @@ fn an_origin_that_is_not_utf8_is_kept_exactly() {
         recovery.origin_of(&entry.path),
         Some(Some(origin.to_path_buf()))
     );
-}
-
-#[test]
-fn stale_temporary_files_are_cleared_and_young_ones_are_not() {
-    let (_dir, recovery) = open(100);
-    let day = recovery.day().unwrap();
-    let (old, young) = (fsx::temp_path(&day), fsx::temp_path(&day));
-    for path in [&old, &young] {
-        fs::write(path, b"half").unwrap();
-    }
-    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(STALE_TEMP_S + 60);
-    File::options()
-        .write(true)
-        .open(&old)
-        .unwrap()
-        .set_modified(long_ago)
-        .unwrap();
-    Recovery::open(&recovery.given, recovery.limits).unwrap();
-    assert!(!old.exists() && young.exists());
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use super::sessions;
 use crate::exit::{Exit, Failure};
-use crate::output::{harmless, one_line};
+use crate::output::{harmless, one_line, size};
 use crate::{Context, daemon, when};
 use hands_control::Client;
 use hands_control::types::daemon::{Child, ChildState, Readiness, Status, Tunnel};
-use hands_control::types::server::Sessions;
+use hands_control::types::server::{RecoveryUse, Sessions};
 use serde_json::json;
 use time::OffsetDateTime;
 
@@ -101,6 +101,10 @@ fn screen(found: &Status, sessions: &Sessions) -> Vec<String> {
             .trim_end()
             .to_owned(),
         ));
+    }
+    let server = found.server_status.as_ref();
+    if let Some(held) = server.and_then(|server| server.recovery.as_ref()) {
+        lines.push(line("recovery", recovery(held)));
     }
     for call in &found.last_calls {
         let took = call
@@ -212,6 +216,25 @@ fn sandbox(found: &Status) -> String {
     let mut text = format!("{} ({})", sandbox.state, sandbox.backend);
     for part in [&sandbox.reason, &sandbox.hint].into_iter().flatten() {
         text.push_str(&format!("; {part}"));
+    }
+    text
+}
+
+/// What the recovery folder holds, and what was dropped from it by itself.
+fn recovery(held: &RecoveryUse) -> String {
+    let mut text = format!("{} of {}", size(held.bytes), size(held.max_bytes));
+    if let Some(last) = &held.last_dropped
+        && last.by == "room"
+    {
+        text.push_str(&format!(
+            "; {} entries kept until {} were dropped {} ago to make room",
+            last.entries,
+            last.until,
+            span(&last.ts)
+        ));
+    }
+    if held.bytes / 10 >= held.max_bytes / 10 * 9 / 10 && held.max_bytes > 0 {
+        text.push_str("; nearly full: handsctl recovery rotate");
     }
     text
 }

@@ -36,6 +36,36 @@ pub struct ServerStatus {
     /// The approved workspaces.
     #[serde(default)]
     pub workspaces: Vec<String>,
+    /// What the recovery folder holds; none where the server does not say.
+    #[serde(default)]
+    pub recovery: Option<RecoveryUse>,
+}
+
+/// What the recovery folder holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveryUse {
+    /// Bytes of all contents; a minute old at most.
+    pub bytes: u64,
+    /// What they may be.
+    pub max_bytes: u64,
+    /// What was dropped last; none where nothing ever was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_dropped: Option<Dropped>,
+}
+
+/// Recovery entries that were dropped at one time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// When, RFC 3339.
+    pub ts: String,
+    /// `room` where room was made for something new, `rotation` where a person asked for it.
+    pub by: String,
+    /// How many.
+    pub entries: u64,
+    /// What they held on disk, bytes.
+    pub bytes: u64,
+    /// When the youngest of them had been kept, RFC 3339.
+    pub until: String,
 }
 
 /// What confines commands, as it was seen to work on this machine.

@@ -81,8 +81,10 @@ impl World {
             guard: Some(Guard {
                 recovery: root.join("recovery"),
                 turn_id: "t-1".into(),
+                session_id: "s-1".into(),
                 file_bytes: 1 << 20,
                 quota_bytes: 1 << 30,
+                min_age_s: 30 * 24 * 3600,
                 ledger: Some(root.join("state/ledger")),
                 build_folders: vec!["target".into(), "node_modules".into()],
             }),

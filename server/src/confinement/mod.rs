@@ -44,7 +44,7 @@ pub struct Confinement {
 
 impl Confinement {
     /// Takes from the settings what concerns commands.
-    pub fn new(hub: &Hub, tmp: PathBuf) -> Self {
+    pub fn new(hub: &Hub, session_id: &str, tmp: PathBuf) -> Self {
         let config = &hub.config;
         Self {
             workspaces: roots(&config.workspaces, &config.write.extra),
@@ -61,8 +61,10 @@ impl Confinement {
             guard: brokered(config).then(|| Guard {
                 recovery: hub.home.recovery_dir(),
                 turn_id: String::new(),
+                session_id: session_id.to_string(),
                 file_bytes: config.limits.recovery_file_bytes,
                 quota_bytes: config.limits.recovery_bytes,
+                min_age_s: config.limits.recovery_min_age().as_secs(),
                 // Beside the private tmp, in the home that no child sees.
                 ledger: Some(tmp.with_file_name("made")),
                 build_folders: config.sandbox.build_folders.clone(),

@@ -379,6 +379,10 @@ impl<'a> Answer<'a> {
             ));
         }
         let stderr = Shown::of(&done.stderr, shown_path.as_deref()).text;
+        crate::calls::note_dropped(self.call, &done.guarded.dropped);
+        if done.guarded.kept_total > 0 {
+            self.call.session.recovery.recount();
+        }
         let told = guarded::Told::of(&done.guarded);
         notes.extend(told.notes());
         if !told.explains() {
@@ -486,6 +490,7 @@ impl<'a> Answer<'a> {
         };
         let session = &self.call.session;
         let reserved = session.recovery.reserve(
+            done.spilled_bytes,
             &self.call.turn_id,
             "output.txt",
             "whole output of a command",

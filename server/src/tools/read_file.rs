@@ -163,7 +163,8 @@ impl Reading {
         if !recovery || target.kind() == Some(Kind::Dir) {
             return Ok(reading);
         }
-        match session.recovery.origin_of(target.path()) {
+        let origin = session.recovery.origin_of(target.path());
+        match origin {
             Some(None) => {
                 // A byte may take three as U+FFFD: even then a line must fit in a page.
                 let quarter = usize::try_from(session.config.limits.read_bytes / 4);
@@ -178,7 +179,17 @@ impl Reading {
                 ));
             }
         }
-        Ok(reading)
+        match session.recovery.is_packed(target.path()) {
+            false => Ok(reading),
+            true => Err(Outcome::fail(
+                Code::Unsupported,
+                format!(
+                    "{} was compressed by a rotation of the recovery files",
+                    target.path().display()
+                ),
+            )
+            .hint("Ask your user: `handsctl recovery show PATH` prints it.")),
+        }
     }
 
     fn detect(self, bytes: &[u8], wish: &Wish) -> Result<Detected, Outcome> {

@@ -255,7 +255,8 @@ pub(super) fn put(
 /// Without a copy of the old content nothing is replaced.
 pub(super) fn not_kept(error: hands_activity::RecoveryError) -> Outcome {
     let code = match error {
-        hands_activity::RecoveryError::TooLarge { .. } => Code::TooLarge,
+        hands_activity::RecoveryError::TooLarge { .. }
+        | hands_activity::RecoveryError::Full { .. } => Code::TooLarge,
         _ => Code::Internal,
     };
     Outcome::fail(code, format!("the old content could not be kept: {error}"))

@@ -1,7 +1,7 @@
 //! Names: removing, renaming, linking and making them.
 
 use super::caller::Caller;
-use super::keeper::lock;
+use super::keeper::{Ready, lock};
 use super::ledger::{Ledger, os};
 use super::object::{Kind, Stat, handle, own_name, path_of, stat, stat_at};
 use super::sys::Call;
@@ -117,12 +117,17 @@ impl Broker {
                 "nothing is removed in a workspace in this mode",
             ));
         }
+        let mut old = None;
         if !free && !ledger.is_made(&seen.id) {
             self.may_remove_old_folder(caller, entry, &seen, &ledger)?;
+            old = Some((handle(&entry.dir, &entry.name)?, entry.path()));
         }
         // It is empty, or the kernel refuses.
         rustix::fs::unlinkat(&entry.dir, &*entry.name, AtFlags::REMOVEDIR)?;
         ledger.note_gone(&seen.id);
+        if let Some((folder, path)) = old {
+            self.note_old_folder(&folder, &path, &ledger);
+        }
         Ok(())
     }
 
@@ -294,11 +299,23 @@ impl Broker {
                 "only a file that the command itself made may take the place of another",
             ));
         }
+        let reason = "replaced by another file";
+        // A kill in the middle must not leave the old content under a name that nobody knows.
+        let ready = match ledger.is_made(&target.id) || self.is_free_to_remove(to, ledger) {
+            true => None,
+            false => Some(self.keeper.prepare(
+                (to.dir.as_fd(), &to.name),
+                target,
+                &to.path(),
+                Some(&from.path()),
+                reason,
+            )?),
+        };
         let swap = RenameFlags::EXCHANGE;
         match renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, swap) {
             Ok(()) => {}
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                return self.replace_without_swap((from, source), (to, target), ledger);
+                return self.replace_without_swap((from, source), (to, target), ready, ledger);
             }
             Err(e) => return Err(e.into()),
         }
@@ -312,9 +329,10 @@ impl Broker {
             done
         } else {
             let dir = from.dir.as_fd();
-            let taken = self
-                .keeper
-                .take(dir, &from.name, &to.path(), "replaced by another file");
+            let taken = match ready {
+                Some(ready) => self.keeper.finish(ready, dir, &from.name),
+                None => self.keeper.take(dir, &from.name, &to.path(), reason),
+            };
             if taken.is_ok() {
                 // It has an old file's name now, which stays.
                 ledger.note_gone(&source.id);
@@ -332,18 +350,15 @@ impl Broker {
         &self,
         (from, source): (&Entry, &Stat),
         (to, target): (&Entry, &Stat),
+        ready: Option<Ready>,
         ledger: &mut Ledger,
     ) -> Result<(), No> {
-        if ledger.is_made(&target.id) {
-            self.discard(to, &to.name, target)?;
-        } else {
-            self.keeper.take(
-                to.dir.as_fd(),
-                &to.name,
-                &to.path(),
-                "replaced by another file",
-            )?;
-            ledger.note_gone(&source.id);
+        match ready {
+            None => self.discard(to, &to.name, target)?,
+            Some(ready) => {
+                self.keeper.finish(ready, to.dir.as_fd(), &to.name)?;
+                ledger.note_gone(&source.id);
+            }
         }
         let free = RenameFlags::empty();
         renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, free)?;

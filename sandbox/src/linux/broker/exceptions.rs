@@ -135,6 +135,14 @@ impl Broker {
         ))
     }
 
+    /// Remembers an old folder that went by an exception, unless it was git's own or held build
+    /// products.
+    pub(super) fn note_old_folder(&self, folder: &OwnedFd, path: &Path, ledger: &Ledger) {
+        if !is_in_git_dir(path) && !self.is_in_build_folder(path, ledger) {
+            self.keeper.note_folder(folder, path, "removed by git");
+        }
+    }
+
     /// Whether an old object may get this name: not into a build folder, where it would lose its
     /// protection.
     pub(super) fn may_move_old(&self, from: &Path, to: &Path) -> Result<(), No> {

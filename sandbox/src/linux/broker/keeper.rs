@@ -2,12 +2,12 @@
 
 use super::No;
 use super::ledger::{Ledger, os};
-use super::object::{Kind, State, handle, path_of, reopen, stat, stat_at};
+use super::object::{Id, Kind, Stat, State, handle, path_of, reopen, stat, stat_at};
 use super::sys::Lease;
 use crate::limits;
 use crate::plan::Guard;
 use crate::report::Kept;
-use hands_activity::{Recovery, RecoveryError, RecoveryLimits};
+use hands_activity::{Announced, Dropped, Recovery, RecoveryError, RecoveryLimits};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -27,8 +27,8 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Keeper {
     guard: Guard,
     recovery: OnceLock<Option<Recovery>>,
-    /// Bytes in the folder, once counted.
-    used: Mutex<Option<u64>>,
+    /// The file system that the folder is on.
+    device: OnceLock<Option<u64>>,
     kept: Mutex<Vec<Kept>>,
     aside: AtomicU64,
 }
@@ -38,7 +38,7 @@ impl Keeper {
         Self {
             guard: guard.clone(),
             recovery: OnceLock::new(),
-            used: Mutex::default(),
+            device: OnceLock::new(),
             kept: Mutex::default(),
             aside: AtomicU64::new(0),
         }
@@ -54,12 +54,23 @@ impl Keeper {
         lock(&self.kept).clone()
     }
 
+    /// What was dropped from the folder in this call, to make room.
+    pub(super) fn dropped(&self) -> Vec<Dropped> {
+        let recovery = self.recovery.get().and_then(Option::as_ref);
+        recovery.map(Recovery::take_dropped).unwrap_or_default()
+    }
+
     fn recovery(&self) -> Result<&Recovery, No> {
         let limits = RecoveryLimits {
             max_file_bytes: self.guard.file_bytes,
+            max_total_bytes: self.guard.quota_bytes,
+            min_age: Duration::from_secs(self.guard.min_age_s),
             ..RecoveryLimits::default()
         };
-        let open = || Recovery::open(&self.guard.recovery, limits).ok();
+        let open = || {
+            let opened = Recovery::open_briefly(&self.guard.recovery, limits).ok()?;
+            Some(opened.for_session(&self.guard.session_id))
+        };
         let opened = self.recovery.get_or_init(open).as_ref();
         opened.ok_or_else(|| No {
             errno: Errno::ACCESS,
@@ -68,27 +79,6 @@ impl Keeper {
                 self.guard.recovery.display()
             )),
         })
-    }
-
-    /// Counts `bytes` towards what the folder may hold.
-    fn reserve(&self, recovery: &Recovery, bytes: u64) -> Result<(), No> {
-        let mut used = lock(&self.used);
-        let before = used.unwrap_or_else(|| recovery.total_bytes());
-        let after = before.saturating_add(bytes);
-        *used = Some(before);
-        if after > self.guard.quota_bytes {
-            return Err(No {
-                errno: Errno::DQUOT,
-                why: Some(format!(
-                    "the recovery folder would hold {after} bytes and may hold {}: remove old days \
-                     from {} or raise `limits.recovery_bytes`",
-                    self.guard.quota_bytes,
-                    self.guard.recovery.display()
-                )),
-            });
-        }
-        *used = Some(after);
-        Ok(())
     }
 
     fn note(&self, origin: &Path, path: &Path, reason: &str) {
@@ -131,7 +121,6 @@ impl Keeper {
         if before.size > self.guard.file_bytes {
             return Err(too_large(before.size, self.guard.file_bytes));
         }
-        self.reserve(recovery, before.size)?;
         // What this call has kept of a file once is on disk; what it does to it then is its own.
         let durable = !lock(ledger).was_kept(&before.id);
         let stored = match durable {
@@ -172,42 +161,129 @@ impl Keeper {
     }
 
     /// Moves an entry into the recovery folder, whatever is there by now; where it cannot be moved
-    /// it is set aside, copied, and let go of.
+    /// it is copied, set aside, and let go of.
     pub(super) fn take(
         &self,
         dir: BorrowedFd,
         name: &CStr,
         origin: &Path,
+        reason: &'static str,
+    ) -> Result<Taken, No> {
+        let ready = self.prepare((dir, name), &stat_at(dir, name)?, origin, None, reason)?;
+        self.finish(ready, dir, name)
+    }
+
+    /// The first half of [`Keeper::take`], before anything happens to the name: from now on a kill
+    /// at any point leaves the content where it was or in the recovery folder, or under the name
+    /// `between`, where its record says that it lies.
+    pub(super) fn prepare(
+        &self,
+        (dir, name): (BorrowedFd, &CStr),
+        seen: &Stat,
+        origin: &Path,
+        between: Option<&Path>,
+        reason: &'static str,
+    ) -> Result<Ready, No> {
+        let recovery = self.recovery()?;
+        let how = if seen.is(Kind::File) && seen.links <= 1 && self.is_near(seen.id) {
+            let (name, turn) = (os(name), &self.guard.turn_id);
+            let announced = recovery.announce((dir, &name), origin, between, turn, reason);
+            How::Move(announced.map_err(|e| failed(&e))?, seen.permissions())
+        } else {
+            How::Copied(self.copy_object(&handle(dir, name)?, origin, reason)?)
+        };
+        Ok(Ready {
+            origin: origin.to_path_buf(),
+            reason,
+            how,
+        })
+    }
+
+    /// The second half: what was prepared lies at this name now, and leaves it.
+    pub(super) fn finish(&self, ready: Ready, dir: BorrowedFd, name: &CStr) -> Result<Taken, No> {
+        let recovery = self.recovery()?;
+        let (announced, permissions) = match ready.how {
+            How::Move(announced, permissions) => (announced, permissions),
+            How::Copied(copied) => {
+                return self.let_go(copied, dir, name, &ready.origin, ready.reason);
+            }
+        };
+        let twin = own_view(dir);
+        let from = twin.as_ref().map_or(dir, AsFd::as_fd);
+        match recovery.complete(announced, from, &os(name)) {
+            Ok(entry) => {
+                self.note(&ready.origin, &entry.path, ready.reason);
+                Ok(Taken::File {
+                    path: entry.path,
+                    permissions,
+                })
+            }
+            Err(RecoveryError::Io { source, .. }) if source.raw_os_error() == Some(libc::EXDEV) => {
+                let object = handle(dir, name)?;
+                let copied = self.copy_object(&object, &ready.origin, ready.reason)?;
+                self.let_go(copied, dir, name, &ready.origin, ready.reason)
+            }
+            Err(e) => Err(failed(&e)),
+        }
+    }
+
+    /// Whether the recovery folder is on the same file system.
+    fn is_near(&self, id: Id) -> bool {
+        let ours = self.device.get_or_init(|| {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let folder = rustix::fs::open(&self.guard.recovery, flags, Mode::empty());
+            folder.and_then(stat).map(|seen| seen.id.dev).ok()
+        });
+        *ours == Some(id.dev)
+    }
+
+    /// Removes a name whose object was copied. Somebody may have written to it since: then it is
+    /// copied once more.
+    fn let_go(
+        &self,
+        copied: Copied,
+        dir: BorrowedFd,
+        name: &CStr,
+        origin: &Path,
         reason: &str,
     ) -> Result<Taken, No> {
-        let recovery = self.recovery()?;
-        let seen = stat_at(dir, name)?;
-        if seen.is(Kind::File) && seen.links <= 1 {
-            self.reserve(recovery, seen.size)?;
-            let twin = own_view(dir);
-            let from = twin.as_ref().map_or(dir, AsFd::as_fd);
-            match recovery.adopt(from, &os(name), origin, &self.guard.turn_id, reason) {
-                Ok(entry) => {
-                    self.note(origin, &entry.path, reason);
-                    return Ok(Taken::File {
-                        path: entry.path,
-                        permissions: seen.permissions(),
-                    });
-                }
-                Err(RecoveryError::Io { source, .. })
-                    if source.raw_os_error() == Some(libc::EXDEV) => {}
-                Err(e) => return Err(failed(&e)),
-            }
-        }
         let aside = self.set_aside(dir, name)?;
-        let stored = self.store_entry(recovery, dir, &aside, origin, reason);
-        if stored.is_err() {
-            // What cannot be kept stays; somebody who took the name meanwhile has the newer file.
-            let _ = renameat_with(dir, &*aside, dir, name, RenameFlags::NOREPLACE);
-            return stored;
+        let look = || -> Result<Option<Copied>, No> {
+            let now = stat_at(dir, &aside)?;
+            if copied.is_still(&now) {
+                return Ok(None);
+            }
+            Ok(Some(self.copy_object(
+                &handle(dir, &aside)?,
+                origin,
+                reason,
+            )?))
+        };
+        let taken = match look() {
+            Ok(None) => copied.taken,
+            Ok(Some(newer)) => newer.taken,
+            Err(no) => {
+                // What cannot be kept stays; somebody who took the name meanwhile has the newer
+                // file.
+                let _ = renameat_with(dir, &*aside, dir, name, RenameFlags::NOREPLACE);
+                return Err(no);
+            }
+        };
+        match &taken {
+            Taken::File { path, .. } => self.note(origin, path, reason),
+            Taken::Link { path, .. } => self.note(origin, path, reason),
+            Taken::Nothing => {}
         }
         rustix::fs::unlinkat(dir, &*aside, AtFlags::empty())?;
-        stored
+        Ok(taken)
+    }
+
+    /// Keeps that there was a folder. Its going is no loss of content, and so is not held up.
+    pub(super) fn note_folder(&self, folder: &OwnedFd, origin: &Path, reason: &str) {
+        if let Ok(recovery) = self.recovery() {
+            let turn = &self.guard.turn_id;
+            let _ = recovery.store_folder(folder.as_fd(), origin, turn, reason);
+        }
     }
 
     /// Gives an entry a private name in its own folder, where nobody looks for it.
@@ -219,52 +295,44 @@ impl Keeper {
         Ok(aside)
     }
 
-    fn store_entry(
-        &self,
-        recovery: &Recovery,
-        dir: BorrowedFd,
-        name: &CStr,
-        origin: &Path,
-        reason: &str,
-    ) -> Result<Taken, No> {
-        let object = handle(dir, name)?;
-        let seen = stat(&object)?;
+    fn copy_object(&self, object: &OwnedFd, origin: &Path, reason: &str) -> Result<Copied, No> {
+        let recovery = self.recovery()?;
+        let seen = stat(object)?;
         let turn = &self.guard.turn_id;
-        let entry = match seen.kind() {
+        let mut alone = None;
+        let taken = match seen.kind() {
             Kind::File if seen.size > self.guard.file_bytes => {
                 return Err(too_large(seen.size, self.guard.file_bytes));
             }
             Kind::File => {
-                self.reserve(recovery, seen.size)?;
-                let file = File::from(reopen(&object, OFlags::RDONLY | OFlags::NONBLOCK)?);
-                let _lease = wait_for_lease(file.as_fd());
-                recovery.store_file(&file, origin, turn, reason)
+                let file = File::from(reopen(object, OFlags::RDONLY | OFlags::NONBLOCK)?);
+                alone = wait_for_lease(file.as_fd());
+                let entry = recovery.store_file(&file, origin, turn, reason);
+                Taken::File {
+                    path: entry.map_err(|e| failed(&e))?.path,
+                    permissions: seen.permissions(),
+                }
             }
             Kind::Link => {
-                let text = rustix::fs::readlinkat(&object, c"", Vec::new())?;
-                let bytes = text.as_bytes();
-                let stored = recovery.store_bytes(bytes, Some(origin), turn, "link.txt", reason);
-                let path = stored.map_err(|e| failed(&e))?.path;
-                self.note(origin, &path, reason);
-                return Ok(Taken::Link(text));
+                let text = rustix::fs::readlinkat(object, c"", Vec::new())?;
+                let entry = recovery.store_link(text.as_bytes(), origin, turn, reason);
+                Taken::Link {
+                    path: entry.map_err(|e| failed(&e))?.path,
+                    text,
+                }
             }
             Kind::Folder => return Err(Errno::ISDIR.into()),
             // A pipe or a socket holds nothing.
-            Kind::Pipe | Kind::Socket | Kind::Other => return Ok(Taken::Nothing),
+            Kind::Pipe | Kind::Socket | Kind::Other => Taken::Nothing,
         };
-        let entry = entry.map_err(|e| failed(&e))?;
-        self.note(origin, &entry.path, reason);
-        Ok(Taken::File {
-            path: entry.path,
-            permissions: seen.permissions(),
-        })
+        Ok(Copied { taken, seen, alone })
     }
 
     /// Gives an entry that was taken its name back, if that is free.
     pub(super) fn give_back(&self, taken: &Taken, dir: BorrowedFd, name: &CStr) -> bool {
         match taken {
             Taken::Nothing => false,
-            Taken::Link(text) => rustix::fs::symlinkat(&**text, dir, name).is_ok(),
+            Taken::Link { text, .. } => rustix::fs::symlinkat(&**text, dir, name).is_ok(),
             Taken::File { path, permissions } => {
                 let given = self.move_back(path, dir, name);
                 given || copy_back(path, *permissions, dir, name).is_ok()
@@ -290,9 +358,42 @@ pub(super) enum Taken {
         path: PathBuf,
         permissions: u32,
     },
-    Link(CString),
+    Link {
+        path: PathBuf,
+        text: CString,
+    },
     /// A pipe or a socket.
     Nothing,
+}
+
+/// An old object that is about to lose its name.
+pub(super) struct Ready {
+    origin: PathBuf,
+    reason: &'static str,
+    how: How,
+}
+
+enum How {
+    /// Its record is written; it itself will be moved.
+    Move(Announced, u32),
+    Copied(Copied),
+}
+
+/// An object that was copied.
+struct Copied {
+    taken: Taken,
+    /// As it was before.
+    seen: Stat,
+    /// Keeps others from writing to it.
+    alone: Option<Lease>,
+}
+
+impl Copied {
+    /// Whether the copy has what the object holds.
+    fn is_still(&self, now: &Stat) -> bool {
+        let alone = self.alone.is_some() || !now.is(Kind::File);
+        alone && now.id == self.seen.id && now.state.has_content_of(self.seen.state)
+    }
 }
 
 /// For what could not be moved to the recovery folder, and so cannot be moved back; the copy
@@ -334,6 +435,7 @@ fn failed(error: &RecoveryError) -> No {
     let errno = match error {
         RecoveryError::Io { source, .. } => source.raw_os_error().map(Errno::from_raw_os_error),
         RecoveryError::TooLarge { .. } => Some(Errno::FBIG),
+        RecoveryError::Full { .. } => Some(Errno::DQUOT),
         _ => None,
     };
     No {

@@ -375,6 +375,7 @@ impl Broker {
             kept,
             kept_total,
             put_back,
+            dropped: self.keeper.dropped(),
             refused,
         }
     }

@@ -39,6 +39,11 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Whether nothing was written in between, as far as times tell. A rename is no writing.
+    pub(super) fn has_content_of(&self, other: Self) -> bool {
+        (self.size, self.modified) == (other.size, other.modified)
+    }
+
     /// Whether it was changed so short a time ago that another change might not show.
     pub(super) fn is_young(&self, now: SystemTime) -> bool {
         let (seconds, nanos) = self.changed;

@@ -154,23 +154,25 @@ pub(super) fn own_umask() -> Result<(), Errno> {
 }
 
 /// A lease on a file nobody else has open: whoever opens it meanwhile waits until the lease ends.
-pub(super) struct Lease<'a>(BorrowedFd<'a>);
+pub(super) struct Lease(OwnedFd);
 
-impl<'a> Lease<'a> {
-    pub(super) fn take(file: BorrowedFd<'a>) -> Result<Self, Errno> {
+impl Lease {
+    pub(super) fn take(file: BorrowedFd) -> Result<Self, Errno> {
+        // The lease belongs to the open file, which both descriptors stand for.
+        let own = file.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
         // SAFETY: plain numbers.
-        let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
+        let done = unsafe { libc::fcntl(own.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
         if done == 0 {
-            Ok(Self(file))
+            Ok(Self(own))
         } else {
             Err(last_error())
         }
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for Lease {
     fn drop(&mut self) {
-        // SAFETY: plain numbers; the descriptor is borrowed and so still open.
+        // SAFETY: plain numbers; the descriptor is ours and still open.
         unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
     }
 }

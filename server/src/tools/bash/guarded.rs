@@ -43,6 +43,8 @@ impl<'a> Told<'a> {
                 "the old contents of {more} more files were kept too"
             ));
         }
+        let dropped = self.guarded.dropped.iter();
+        notes.extend(dropped.map(crate::calls::dropped_line));
         if !self.guarded.put_back.is_empty() {
             let names: Vec<String> = self
                 .guarded
