@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn open(world: &World) -> Recovery {
@@ -68,7 +68,9 @@ fn an_entry_says_what_it_came_from() {
     assert_eq!(content(&recovery, link), b"emptied");
     assert_eq!(entry("d/sub").kind, Kind::Folder);
     assert_eq!(entry("d").kind, Kind::Folder);
-    // And each of them goes back.
+    // And each of them goes back, a folder before what was in it.
+    let mut all = all.clone();
+    all.sort_by(|a, b| a.origin.cmp(&b.origin));
     for entry in &all {
         let Some(origin) = entry
             .origin
@@ -234,9 +236,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Starts the work, and kills the runner when so much has been kept.
-fn kill_at(world: &World, kept: usize) {
-    let before = records(world);
+fn start(world: &World, command: &str) -> (Child, ChildStdin) {
     let mut child = Command::new(common::program())
         .env_clear()
         .stdin(Stdio::piped())
@@ -244,8 +244,15 @@ fn kill_at(world: &World, kept: usize) {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let request = world.request(WORK);
+    let request = world.request(command);
     writeln!(stdin, "{}", serde_json::to_string(&request).unwrap()).unwrap();
+    (child, stdin)
+}
+
+/// Starts the work, and kills the runner when so much has been kept.
+fn kill_at(world: &World, kept: usize) {
+    let before = records(world);
+    let (mut child, _stdin) = start(world, WORK);
     wait_until("something is kept", || records(world) >= before + kept);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -260,7 +267,7 @@ fn a_runner_killed_in_the_middle_leaves_no_process_and_no_torn_file_and_loses_no
     world.guard().file_bytes = 1 << 30;
     world.guard().quota_bytes = 1 << 40;
     let mut in_the_middle = 0;
-    for (round, kept) in [1, 2, 5, 10, 30, 60, 100, 150].into_iter().enumerate() {
+    for (round, kept) in [1, 3, 10, 40, 90, 140].into_iter().enumerate() {
         let files = fill(&world, round);
         world.commit_all();
         kill_at(&world, kept);
@@ -312,4 +319,94 @@ fn a_runner_killed_in_the_middle_leaves_no_process_and_no_torn_file_and_loses_no
         in_the_middle >= 3,
         "only {in_the_middle} rounds were cut in the middle"
     );
+}
+
+/// Whether a record waits for its content, and where that is now: in its place still, or under the
+/// name between.
+fn between(world: &World) -> Option<(PathBuf, bool)> {
+    let days = std::fs::read_dir(world.root.join("recovery"))
+        .unwrap()
+        .flatten();
+    let items = days.flat_map(|day| {
+        std::fs::read_dir(day.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+    });
+    for item in items {
+        let path = item.path();
+        let Some(content) = path.to_str().unwrap().strip_suffix(".meta.json") else {
+            continue;
+        };
+        if Path::new(content).exists() {
+            continue;
+        }
+        let record: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
+        let origin = PathBuf::from(record["origin"].as_str()?);
+        let replaced = std::fs::read(&origin).ok()? == b"new";
+        return Some((origin, replaced));
+    }
+    None
+}
+
+/// The runner is stopped again and again until it is seen between the record and the move, and
+/// killed there.
+#[test]
+fn a_replaced_file_that_a_killed_runner_did_not_move_is_found() {
+    let work = r#"exec python3 -c '
+import os
+for n in range(1000):
+    open("t", "w").write("new")
+    os.replace("t", "f%d" % n)
+'"#;
+    let (mut before, mut after) = (0, 0);
+    for _ in 0..30 {
+        if before > 0 && after > 0 {
+            return;
+        }
+        let world = World::in_memory();
+        for n in 0..1000 {
+            world.write(&format!("f{n}"), &format!("old {n}"));
+        }
+        let (mut child, _stdin) = start(&world, work);
+        let pid = rustix::process::Pid::from_child(&child);
+        let signal = |signal| rustix::process::kill_process(pid, signal).unwrap();
+        let seen = loop {
+            signal(rustix::process::Signal::STOP);
+            let stat = || std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+            wait_until("it is stopped", || {
+                stat().contains(") T ") || stat().contains(") Z ")
+            });
+            let seen = between(&world);
+            if seen.is_some() || world.read("f999").as_deref() == Some("new") {
+                break seen;
+            }
+            signal(rustix::process::Signal::CONT);
+            std::thread::sleep(Duration::from_micros(50));
+        };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        wait_until("no process of the call is alive", || {
+            alive(&world).is_empty()
+        });
+        let recovery = open(&world);
+        let settled = recovery.settle(Duration::ZERO).unwrap();
+        if let Some((_, replaced)) = seen {
+            before += usize::from(!replaced);
+            after += usize::from(replaced);
+            assert_eq!(settled.kept, u64::from(replaced));
+        }
+        let entries = recovery.list().unwrap();
+        for n in 0..1000 {
+            let (path, old) = (world.at(&format!("f{n}")), format!("old {n}"));
+            let holds = |entry: &&Entry| content(&recovery, entry) == old.as_bytes();
+            let mut kept = entries.iter().filter(|e| e.origin.as_ref() == Some(&path));
+            let there = std::fs::read(&path).unwrap();
+            assert!(
+                there == old.as_bytes() || kept.any(|e| holds(&e)),
+                "f{n} is lost"
+            );
+        }
+    }
+    panic!("seen only {before} times before the replacement, {after} times after it");
 }

@@ -47,7 +47,7 @@ pub(crate) struct ListArgs {
 }
 
 /// Which entries are meant.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct WhichArgs {
     /// Only entries of this session.
     #[arg(long, value_name = "SESSION_ID")]

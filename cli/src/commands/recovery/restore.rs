@@ -2,7 +2,7 @@
 
 use super::{Which, absolute, as_json, failed, find, limits, look, note_in_log, spellings};
 use crate::Context;
-use crate::args::RestoreArgs;
+use crate::args::{RestoreArgs, WhichArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::harmless;
 use hands_activity::{Entry, Kind, Now, Recovery, RecoveryError, Restored};
@@ -12,6 +12,11 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(super) fn run(context: &Context, args: &RestoreArgs) -> Result<Exit, Failure> {
+    // An option that would have no effect is refused.
+    if args.under.is_none() && (args.replace || args.which != WhichArgs::default()) {
+        let why = "--replace, --session, --turn, --since and --until go with --under";
+        return Err(Failure::usage("reading the command line", why));
+    }
     let Some(looked) = look(context)? else {
         let id = args.id.as_deref().unwrap_or_default();
         return Err(find(None, id).err().unwrap_or_else(|| nothing(id)));
