@@ -109,8 +109,10 @@ pub(crate) const STALE_TEMP_S: u64 = 24 * 3600;
 pub(crate) const COPY_BLOCK: usize = 256 * 1024;
 /// Time for which a count of the recovery folder's bytes is trusted: other processes add to it too.
 pub(crate) const COUNT_FOR: Duration = Duration::from_secs(60);
-/// Time for which a folder that was found full is taken to be so.
+/// Least time for which a folder that was found full is taken to be so, and how many times longer
+/// than finding it out took.
 pub(crate) const FULL_FOR: Duration = Duration::from_secs(1);
+pub(crate) const FULL_SHARE: u32 = 10;
 /// Time for which whoever needs room waits for another process that drops entries.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// Pause between two tries for that lock.

@@ -228,8 +228,12 @@ impl Recovery {
     /// # Errors
     /// [`RecoveryError::Io`] if a folder cannot be read.
     pub fn survey(&self) -> Result<(Vec<Entry>, Vec<PathBuf>), RecoveryError> {
+        self.survey_days(self.days()?)
+    }
+
+    fn survey_days(&self, days: Vec<PathBuf>) -> Result<(Vec<Entry>, Vec<PathBuf>), RecoveryError> {
         let (mut entries, mut strange) = (Vec::new(), Vec::new());
-        for day in self.days()? {
+        for day in days {
             let io = || io_at("list the folder", &day);
             for item in fs::read_dir(&day).map_err(io())? {
                 let item = item.map_err(io())?;

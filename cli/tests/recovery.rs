@@ -346,6 +346,26 @@ fn a_removed_tree_comes_back_as_it_was_first() {
     assert_eq!(read(&copy.join("other")), "other");
 }
 
+#[test]
+fn the_doctor_sees_a_folder_that_is_nearly_full() {
+    let (place, _) = filled();
+    let named = |args: &[&str]| {
+        let checks = place.run(&[&["doctor", "--json"], args].concat()).json()["checks"].clone();
+        let all = checks.as_array().unwrap().clone();
+        all.into_iter().find(|check| check["name"] == "recovery")
+    };
+    assert_eq!(named(&[]), None);
+    place.config("[limits]\nrecovery_bytes = 100\n");
+    assert_eq!(named(&[]), None, "25 of 100 bytes");
+    place.config("[limits]\nrecovery_bytes = 26\n");
+    let check = named(&[]).unwrap();
+    assert_eq!(check["state"], "warn");
+    assert!(
+        check["mend"].as_str().unwrap().contains("recovery rotate"),
+        "{check}"
+    );
+}
+
 /// Makes an entry so old that a rotation may drop it.
 fn date_back(entry: &Entry, day: &str) -> PathBuf {
     let folder = entry.path.parent().unwrap().with_file_name(day);

@@ -143,6 +143,39 @@ fn what_cannot_be_moved_is_copied_before_it_is_replaced() {
     assert_eq!(world.kept(), ["one\n"]);
 }
 
+/// Where the recovery folder is on another file system nothing can be moved there.
+#[test]
+fn a_recovery_folder_on_another_file_system_keeps_as_much() {
+    let mut world = World::new();
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let recovery = folder.path().canonicalize().unwrap();
+    world.guard().recovery = recovery.clone();
+    world.plan.masks.push(recovery.clone());
+    for (name, text) in [("f", "one\n"), ("d/gone", "two\n"), ("emptied", "three\n")] {
+        world.write(name, text);
+    }
+    std::os::unix::fs::symlink("f", world.at("link")).unwrap();
+    world.commit_all();
+    let ran = world.run(
+        "echo new > t && mv -f t f; git rm -qr d; : > emptied; ln -s x l && mv -Tf l link
+         tar cf /tmp/t.tar emptied && tar xf /tmp/t.tar; ls -A",
+    );
+    assert_eq!(ran.out, ".git\nemptied\nf\nlink\n");
+    let recovery = Recovery::open(&recovery, RecoveryLimits::default()).unwrap();
+    let all = recovery.list().unwrap();
+    for (name, text) in [
+        ("f", "one\n"),
+        ("d/gone", "two\n"),
+        ("emptied", "three\n"),
+        ("link", "f"),
+    ] {
+        let origin = world.at(name);
+        let from = all.iter().filter(|e| e.origin.as_ref() == Some(&origin));
+        let held: Vec<_> = from.map(|e| content(&recovery, e)).collect();
+        assert!(held.contains(&text.as_bytes().to_vec()), "{name}: {held:?}");
+    }
+}
+
 const SMALL: usize = 40;
 const BIG: usize = 2;
 const BIG_BYTES: usize = 6 << 20;

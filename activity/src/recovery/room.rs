@@ -17,7 +17,9 @@ use super::error::{RecoveryError, io_at};
 use super::{Recovery, names, today};
 use crate::clock;
 use crate::fsx;
-use crate::limits::{COUNT_FOR, DROPS_READ, FULL_FOR, LOCK_PAUSE, LOCK_WAIT, SPARE_PART};
+use crate::limits::{
+    COUNT_FOR, DROPS_READ, FULL_FOR, FULL_SHARE, LOCK_PAUSE, LOCK_WAIT, SPARE_PART,
+};
 
 /// Held by whoever drops or compresses entries.
 const LOCK: &str = ".rotate.lock";
@@ -28,7 +30,7 @@ const DROPS: &str = "dropped.jsonl";
 #[derive(Debug, Default)]
 pub(super) struct Room {
     counted: Option<(u64, Instant)>,
-    /// When it was seen that nothing could make room.
+    /// Until when it is taken for granted that nothing can make room.
     full: Option<Instant>,
     /// What was dropped since somebody asked.
     dropped: Vec<Dropped>,
@@ -105,12 +107,13 @@ impl Recovery {
             room.counted = Some((used + bytes, at));
             return Ok(());
         }
-        let known = room.full.filter(|at| at.elapsed() < FULL_FOR);
-        let mut used = match (known, room.counted) {
-            (Some(_), Some((used, _))) => used,
+        let began = Instant::now();
+        let known = room.full.is_some_and(|until| began < until);
+        let mut used = match room.counted {
+            Some((used, _)) if known => used,
             _ => self.total_bytes(),
         };
-        if !fits(used) && known.is_none() && bytes <= most {
+        if !fits(used) && !known && bytes <= most {
             let lack = used.saturating_add(bytes).saturating_sub(most);
             if let Some(dropped) = self.drop_oldest(lack)? {
                 room.dropped.push(dropped);
@@ -124,7 +127,10 @@ impl Recovery {
             return Ok(());
         }
         room.counted = Some((used, now));
-        room.full = room.full.filter(|_| known.is_some()).or(Some(now));
+        if !known {
+            // The longer it takes to find out, the more seldom it is tried.
+            room.full = Some(now + FULL_FOR.max(began.elapsed() * FULL_SHARE));
+        }
         Err(RecoveryError::Full {
             folder: self.folder.clone(),
             bytes,
@@ -139,13 +145,13 @@ impl Recovery {
         let _held = self.lock(LOCK_WAIT)?;
         let latest = OffsetDateTime::now_utc() - self.limits.min_age;
         let last_day = clock::date(latest);
-        let is_old = |entry: &Entry| {
-            let day = entry.path.parent().and_then(Path::file_name);
-            let kept = clock::parse(&entry.ts);
-            day.is_some_and(|day| day.as_encoded_bytes() <= last_day.as_bytes())
-                && kept.is_some_and(|kept| kept <= latest)
-        };
-        let mut old = self.list()?;
+        let is_old = |entry: &Entry| clock::parse(&entry.ts).is_some_and(|kept| kept <= latest);
+        let mut days = self.days()?;
+        days.retain(|day| {
+            let name = day.file_name().unwrap_or_default();
+            name.as_encoded_bytes() <= last_day.as_bytes()
+        });
+        let (mut old, _) = self.survey_days(days)?;
         old.retain(is_old);
         let wanted = lack.saturating_add(self.limits.max_total_bytes / SPARE_PART);
         let mut freed = 0u64;

@@ -233,7 +233,7 @@ fn recovery(held: &RecoveryUse) -> String {
             span(&last.ts)
         ));
     }
-    if held.bytes / 10 >= held.max_bytes / 10 * 9 / 10 && held.max_bytes > 0 {
+    if held.bytes / 10 >= held.max_bytes / 100 * 9 {
         text.push_str("; nearly full: handsctl recovery rotate");
     }
     text
