@@ -109,6 +109,10 @@ pub(crate) const STALE_TEMP_S: u64 = 24 * 3600;
 pub(crate) const COPY_BLOCK: usize = 256 * 1024;
 /// Time for which a count of the recovery folder's bytes is trusted: other processes add to it too.
 pub(crate) const COUNT_FOR: Duration = Duration::from_secs(60);
+/// Age of a change from which on another one would show in a folder's time.
+pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(2);
+/// Bytes of the sizes of past days that are read: more than a thousand years of them.
+pub(crate) const SIZES_READ: u64 = 64 * MIB;
 /// Least time for which a folder that was found full is taken to be so, and how many times longer
 /// than finding it out took.
 pub(crate) const FULL_FOR: Duration = Duration::from_secs(1);

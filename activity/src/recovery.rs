@@ -13,6 +13,7 @@
 //! entries go, if they are older than the least age; otherwise nothing is kept, and the change
 //! that needed it is not made.
 
+mod count;
 mod entry;
 mod error;
 mod meta;
@@ -66,6 +67,8 @@ pub struct Recovery {
     folder: PathBuf,
     limits: RecoveryLimits,
     durable: bool,
+    /// Whether this value was opened for more than looking.
+    changes: bool,
     session_id: Option<Arc<str>>,
     /// The number last taken for a turn, so that the next one is found at once.
     last: Arc<Mutex<(String, u32)>>,
@@ -131,6 +134,7 @@ impl Recovery {
             folder: resolved,
             limits,
             durable: true,
+            changes: leftovers != Leftovers::None,
             session_id: None,
             last: Arc::default(),
             room: Arc::default(),
@@ -166,21 +170,6 @@ impl Recovery {
             session_id: Some(session_id.into()),
             ..self.clone()
         }
-    }
-
-    /// Bytes of all contents.
-    #[must_use]
-    pub fn total_bytes(&self) -> u64 {
-        let days = self.days().unwrap_or_default();
-        let items = days
-            .iter()
-            .flat_map(|day| fs::read_dir(day).into_iter().flatten().flatten());
-        let contents = items.filter(|item| names::is_content(&item.file_name()));
-        contents
-            .filter_map(|item| item.metadata().ok())
-            .filter(fs::Metadata::is_file)
-            .map(|info| info.len())
-            .sum()
     }
 
     /// Whether `path` (absolute, resolved) is a recovery file, and which file it came from:

@@ -1,6 +1,7 @@
 //! What killed processes left: records whose content never came.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
@@ -50,18 +51,18 @@ impl Recovery {
     pub(super) fn settle_day(&self, day: &Path, age: Duration) -> Settled {
         let mut settled = Settled::default();
         let items = fs::read_dir(day).into_iter().flatten().flatten();
-        let there: HashSet<PathBuf> = items.map(|item| item.path()).collect();
+        let there: HashSet<OsString> = items.map(|item| item.file_name()).collect();
         let lacks_content = |content: &PathBuf| {
-            !there.contains(content) && !there.contains(&names::packed_path(content))
+            let packed = names::packed_path(content);
+            !there.contains(content.as_os_str()) && !there.contains(packed.as_os_str())
         };
         // Most records have their content: those need no further look.
-        let alone = there.iter().filter(|path| {
-            names::content_path(path)
-                .as_ref()
-                .is_some_and(lacks_content)
+        let alone = there.iter().filter(|name| {
+            let content = names::content_path(Path::new(name));
+            content.as_ref().is_some_and(lacks_content)
         });
         for record in alone {
-            match self.settle_record(record, age) {
+            match self.settle_record(&day.join(record), age) {
                 Ok(Some(true)) => settled.kept += 1,
                 Ok(Some(false)) => settled.cleared += 1,
                 Ok(None) | Err(_) => {}

@@ -312,6 +312,43 @@ fn nothing_outside_the_folder_is_reached_whatever_lies_in_it() {
 }
 
 #[test]
+fn the_count_is_right_whoever_changes_what() {
+    let (_dir, recovery) = small(1 << 30);
+    let sizes = recovery.folder.join("sizes.json");
+    let mut kept = Vec::new();
+    for days in [0, 3, 5] {
+        let entry = store(&recovery, "a", &[b'x'; 100]);
+        kept.push(date_back(&recovery, &entry, days));
+    }
+    let settle = |entry: &Entry| {
+        // As if it had been changed a while ago.
+        let day = File::open(entry.path.parent().unwrap()).unwrap();
+        let then = std::time::SystemTime::now() - HOUR;
+        day.set_modified(then).unwrap();
+    };
+    assert_eq!(recovery.total_bytes(), 300);
+    assert!(!sizes.exists(), "all were changed just now");
+    kept.iter().for_each(settle);
+    assert_eq!(recovery.total_bytes(), 300);
+    let text = fs::read_to_string(&sizes).unwrap();
+    let count = text.matches("\"bytes\":100").count();
+    assert_eq!(count, 2, "not today's: {text}");
+    // A past day in which a name changes is counted anew; the others are not.
+    recovery.remove(&kept[1].path).unwrap();
+    fs::write(&kept[2].path, "grown without a new name").unwrap();
+    assert_eq!(recovery.total_bytes(), 200);
+    for damaged in ["", "{", "{\"2020-01-01\":7}"] {
+        fs::write(&sizes, damaged).unwrap();
+        assert_eq!(recovery.total_bytes(), 124, "{damaged}");
+    }
+    // Looking writes nothing down.
+    fs::remove_file(&sizes).unwrap();
+    let looked = Recovery::look(&recovery.given, recovery.limits).unwrap();
+    assert_eq!(looked.unwrap().total_bytes(), 124);
+    assert!(!sizes.exists());
+}
+
+#[test]
 fn two_do_not_rotate_at_once() {
     let (_dir, recovery) = small(100);
     let held = recovery.lock(Duration::ZERO).unwrap();
