@@ -449,6 +449,8 @@ fn a_copy_of_a_protected_file_is_protected() {
         path.with_file_name(format!("{name}{end}"))
     };
     let record = beside(&kept, ".meta.json");
+    let text = std::fs::read_to_string(&record).unwrap();
+    assert!(text.contains("\"session_id\":\"s-"), "{text}");
     let protect = format!("[protect]\npaths = [{:?}]\n", file.to_str().unwrap());
     std::fs::write(place.home().join("config.toml"), protect).unwrap();
     let mut server = place.open();

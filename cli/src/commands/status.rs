@@ -268,3 +268,42 @@ fn next(found: &Status) -> Vec<String> {
     }
     steps
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hands_control::types::server::Dropped;
+
+    #[test]
+    fn what_the_recovery_folder_holds_is_said() {
+        let mut held = RecoveryUse {
+            bytes: 3 << 20,
+            max_bytes: 1 << 30,
+            last_dropped: None,
+        };
+        assert_eq!(recovery(&held), "3.0 MiB of 1.0 GiB");
+        let mut last = Dropped {
+            ts: "2026-11-30T12:00:00.000Z".into(),
+            by: "room".into(),
+            entries: 7,
+            bytes: 1,
+            until: "2026-10-01T00:00:00.000Z".into(),
+        };
+        held.last_dropped = Some(last.clone());
+        let said = recovery(&held);
+        assert!(
+            said.contains("7 entries kept until 2026-10-01T00:00:00.000Z were dropped"),
+            "{said}"
+        );
+        // What a person asked for is no news to them.
+        last.by = "rotation".into();
+        held.last_dropped = Some(last);
+        held.bytes = (1 << 30) - 1000;
+        let said = recovery(&held);
+        assert!(!said.contains("dropped"), "{said}");
+        assert!(
+            said.ends_with("nearly full: handsctl recovery rotate"),
+            "{said}"
+        );
+    }
+}
