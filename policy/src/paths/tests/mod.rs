@@ -11,6 +11,8 @@ use super::*;
 mod guards;
 mod links;
 mod property;
+#[cfg(target_os = "linux")]
+mod spellings;
 mod tmp;
 mod writes;
 
