@@ -125,6 +125,19 @@ impl Confinement {
         Ok(hidden)
     }
 
+    /// The folders that commands may write now, by their real names.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        [there(&self.workspaces), there(&self.extra_write)].concat()
+    }
+
+    /// Where commands may remove what they made: the session's ledger of that.
+    pub(crate) fn ledger(&self) -> Option<&Path> {
+        let guard = self.guard.as_ref();
+        guard
+            .filter(|_| self.mode == Mode::Default)
+            .and_then(|guard| guard.ledger.as_deref())
+    }
+
     /// Whether commands can rename nothing, so that git must not begin.
     fn seals_whole(&self) -> bool {
         self.guard.is_none() || self.mode != Mode::Default
@@ -165,7 +178,7 @@ impl Confinement {
                 ..guard
             }),
         };
-        let roots = [plan.workspaces.as_slice(), &plan.extra_write].concat();
+        let roots: Vec<PathBuf> = plan.roots().cloned().collect();
         let hidden = self.hidden(&roots);
         let hidden = hidden.map_err(|e| Outcome::fail(Code::Sandbox, e.message).hint(e.hint))?;
         let mut hidden = Hidden::clone(&hidden);

@@ -1,5 +1,7 @@
 //! `bash`: one command line, confined, within the reply budget.
 
+#[path = "bash/check.rs"]
+pub(crate) mod check;
 #[path = "bash/guarded.rs"]
 mod guarded;
 #[path = "bash/shown.rs"]
@@ -13,7 +15,6 @@ use crate::limits;
 use crate::outcome::{Code, Outcome};
 use crate::session::Session;
 use hands_config::{Config, Mode};
-use hands_policy::command;
 use hands_policy::paths::{Kind, Refusal, RefusalKind};
 use hands_sandbox::{Done, Ending, Plan, Request, encode_bytes};
 use serde_json::{Map, Value, json};
@@ -60,7 +61,7 @@ pub(super) fn description(session: &Session) -> String {
 }
 
 /// What commands may change, in the planner's words.
-fn changes(config: &Config) -> &'static str {
+pub(crate) fn changes(config: &Config) -> &'static str {
     match (config.sandbox.mode, confinement::brokered(config)) {
         (Mode::ReadOnly, _) => "Nothing in the workspaces can be changed.",
         (Mode::Default, true) => {
@@ -193,10 +194,10 @@ pub(crate) async fn run(call: &Call, args: Map<String, Value>) -> Outcome {
 async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outcome> {
     let session = &call.session;
     let wish = Wish::read(session, args)?;
-    if session.config.sandbox.command_check {
-        check_command(&wish.command)?;
-    }
     let cwd = folder(session, wish.cwd.as_deref())?;
+    if session.config.sandbox.command_check {
+        check::pass(session, &wish.command, &cwd).await?;
+    }
     let ready = session.confinement.ready().await;
     ready.map_err(|(reason, hint)| Outcome::fail(Code::Sandbox, reason).hint(hint))?;
     let budget = session
@@ -278,13 +279,8 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A good message early. The boundary is the sandbox, whatever this says.
-fn check_command(line: &str) -> Result<(), Outcome> {
-    command::check(line)
-        .map_err(|refusal| Outcome::fail(Code::DeleteBlocked, refusal.message).hint(refusal.hint))
-}
-
-fn folder(session: &Session, cwd: Option<&str>) -> Result<PathBuf, Outcome> {
+/// The working folder of a command.
+pub(crate) fn folder(session: &Session, cwd: Option<&str>) -> Result<PathBuf, Outcome> {
     let missing = |refusal: Refusal| match refusal.kind {
         RefusalKind::NotFound => {
             let near = refusal.hint.as_ref().map(|hint| format!("; {hint}"));

@@ -83,12 +83,8 @@ impl Broker {
                 why: Some("it is protected".into()),
             });
         }
-        self.policy.may_change(&seen)?;
-        self.policy
-            .may_name(&entry.folder_path(), &entry.name, ledger)?;
-        if entry.name.as_c_str() == c".git" && !ledger.is_made(&seen.id) {
-            return Err(No::because("it holds the history of the work"));
-        }
+        let folder = entry.folder_path();
+        self.policy.may_move(&seen, &folder, &entry.name, ledger)?;
         Ok(seen)
     }
 

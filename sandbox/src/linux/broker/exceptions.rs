@@ -190,17 +190,7 @@ impl Broker {
         if let Some(free) = known.get(folder) {
             return *free;
         }
-        let is_folder = folder.symlink_metadata().is_ok_and(|info| info.is_dir());
-        let was_moved = || {
-            let above = folder.ancestors();
-            let mut seen = above.filter_map(super::caller::look_here);
-            seen.any(|seen| ledger.was_moved(&seen.id))
-        };
-        let is_ignored = |repository: Repository| {
-            let head = ledger.head(repository.tree());
-            head.is_some_and(|head| repository.ignores(folder, head, self.keeper.folder()))
-        };
-        let free = is_folder && !was_moved() && Repository::around(folder).is_some_and(is_ignored);
+        let free = is_free(folder, ledger, self.keeper.folder());
         known.insert(folder.to_path_buf(), free);
         free
     }
@@ -224,6 +214,22 @@ impl Broker {
         let names = lock(&self.exceptions.old_names);
         !names.is_empty() && names.contains(&folder.join(os(name)))
     }
+}
+
+/// The rule of [`Broker::is_free_build_folder`] for a folder of such a name. `scratch` is a folder
+/// of our own.
+pub(super) fn is_free(folder: &Path, ledger: &Ledger, scratch: &Path) -> bool {
+    let is_folder = folder.symlink_metadata().is_ok_and(|info| info.is_dir());
+    let was_moved = || {
+        let above = folder.ancestors();
+        let mut seen = above.filter_map(super::caller::look_here);
+        seen.any(|seen| ledger.was_moved(&seen.id))
+    };
+    let is_ignored = |repository: Repository| {
+        let head = ledger.head(repository.tree());
+        head.is_some_and(|head| repository.ignores(folder, head, scratch))
+    };
+    is_folder && !was_moved() && Repository::around(folder).is_some_and(is_ignored)
 }
 
 fn known_programs() -> HashMap<Id, Program> {

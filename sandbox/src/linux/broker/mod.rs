@@ -16,6 +16,7 @@
 mod caller;
 mod entries;
 mod exceptions;
+mod explain;
 mod files;
 mod keeper;
 mod ledger;
@@ -24,6 +25,9 @@ mod object;
 mod policy;
 mod repository;
 pub(super) mod sys;
+
+pub use explain::Made;
+pub(crate) use explain::explain;
 
 use crate::limits;
 use crate::plan::{Guard, Plan, SHM};
@@ -154,10 +158,7 @@ impl Running {
         if plan.workspace_in_shm() {
             roots.push((SHM.into(), Ground::Scratch));
         }
-        let mut ledger = Ledger::load(guard.ledger.as_deref());
-        for repository in plan.sealed.iter().filter_map(|path| repository_of(path)) {
-            ledger.note_head(repository.tree(), || repository.head());
-        }
+        let ledger = session_ledger(plan, guard);
         let broker = Arc::new(Broker {
             listener: Listener::new(listener),
             roots,
@@ -218,6 +219,15 @@ impl Running {
         }
         self.broker.finish()
     }
+}
+
+/// What the session made so far, with the commits that its repositories are at.
+fn session_ledger(plan: &Plan, guard: &Guard) -> Ledger {
+    let mut ledger = Ledger::load(guard.ledger.as_deref());
+    for repository in plan.sealed.iter().filter_map(|path| repository_of(path)) {
+        ledger.note_head(repository.tree(), || repository.head());
+    }
+    ledger
 }
 
 /// The repository whose settings a sealed path is.

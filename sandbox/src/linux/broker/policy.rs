@@ -65,6 +65,22 @@ impl Policy {
         Ok(())
     }
 
+    /// Whether what stands at this name may be moved or removed at all.
+    pub(super) fn may_move(
+        &self,
+        seen: &Stat,
+        folder: &Path,
+        name: &CStr,
+        ledger: &Ledger,
+    ) -> Result<(), No> {
+        self.may_change(seen)?;
+        self.may_name(folder, name, ledger)?;
+        if name == c".git" && !ledger.is_made(&seen.id) {
+            return Err(No::because("it holds the history of the work"));
+        }
+        Ok(())
+    }
+
     /// Whether an entry of this name may come to be, be replaced or go in this folder.
     pub(super) fn may_name(&self, folder: &Path, name: &CStr, ledger: &Ledger) -> Result<(), No> {
         let path = folder.join(os(name));
