@@ -83,6 +83,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: RecoveryWhat,
     },
+    /// Say what would be allowed, and by which rule.
+    Policy {
+        #[command(subcommand)]
+        what: PolicyWhat,
+    },
     /// Check this machine and say what mends it.
     ///
     /// Exits with 0 when all is well, 4 when there are warnings, 1 when something fails.
@@ -262,6 +267,33 @@ pub(crate) enum ConfigWhat {
     Check,
     /// Print the path of the configuration file.
     Path,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyWhat {
+    /// Explain what may be done at a path, or what is said of a command line.
+    ///
+    /// Nothing is done: the server's own code answers for a session that begins now, with the configuration of this home.
+    /// Exits with 0 whatever the answer is.
+    Explain(ExplainArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// A path, or a command line in quotes.
+    ///
+    /// What exists, begins with `/`, `~`, `./` or `../`, or is one word that no shell would read as more is taken for a path.
+    #[arg(value_name = "PATH|COMMAND")]
+    pub(crate) subject: String,
+    /// Take it for a path.
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) path: bool,
+    /// Take it for a command line.
+    #[arg(long)]
+    pub(crate) command: bool,
+    /// Working folder of the command (default: the first workspace, as for the tool).
+    #[arg(long, value_name = "DIR", conflicts_with = "path")]
+    pub(crate) cwd: Option<String>,
 }
 
 /// Clients with a known way to be connected.

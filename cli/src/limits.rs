@@ -9,6 +9,8 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(25);
 pub(crate) const CALL_TIMEOUT_S: u64 = 3_700;
 /// Time for the sandbox's self-test.
 pub(crate) const CANARY: Duration = Duration::from_secs(60);
+/// Time for the server to explain its policy: it tries the sandbox and looks through the workspaces first.
+pub(crate) const EXPLAIN: Duration = Duration::from_secs(150);
 /// Time for a program to say its version.
 pub(crate) const VERSION: Duration = Duration::from_secs(10);
 /// Time that a server which did not start has for its last words and its end.

@@ -1,7 +1,8 @@
 //! `handsctl`: what a person at the keyboard asks of Hands.
 //!
-//! **What it is.** One file per verb in `commands/`: make a tool call (`call`, `tools`), read the trail (`logs`), get old contents back (`recovery`), find out
-//! what is missing (`doctor`), see the settings (`config`), connect a client (`clients`); and run the daemon: `up`, `down`, `restart`,
+//! **What it is.** One file per verb in `commands/`: make a tool call (`call`, `tools`), read the trail (`logs`), get old
+//! contents back (`recovery`), find out what is missing (`doctor`), what would be allowed (`policy`), see the settings
+//! (`config`), connect a client (`clients`); and run the daemon: `up`, `down`, `restart`,
 //! `status`, `sessions`, `tunnel`, `service`.
 //!
 //! **What it is not.** It holds no state and decides nothing: a call goes through a real `hands-mcp` with all guardrails,
@@ -79,6 +80,7 @@ fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
         Command::Tools { standalone } => commands::tools::run(context, standalone),
         Command::Logs(args) => commands::logs::run(context, *args),
         Command::Recovery { what } => commands::recovery::run(context, what),
+        Command::Policy { what } => commands::policy::run(context, what),
         Command::Doctor => commands::doctor::run(context),
         Command::Config { what } => commands::config::run(context, what),
         Command::Clients { client } => commands::clients::run(context, client),

@@ -8,6 +8,7 @@ use hands_control::types::server::{
 };
 use hands_control::{ApiError, Guard, Handler, Reply, Request, rfc3339, server_socket};
 use hands_sandbox::ancestry::descends_from_runner;
+use hands_sandbox::canary::Report;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -75,18 +76,22 @@ impl Handler for Answers {
     }
 }
 
+/// What the sandbox was seen to stop, as it is told.
+pub(crate) fn sandbox(report: &Report) -> Sandbox {
+    let state = serde_json::to_value(report.state).ok();
+    let state = state.and_then(|state| state.as_str().map(str::to_string));
+    Sandbox {
+        backend: report.backend.clone(),
+        state: state.unwrap_or_default(),
+        reason: report.reason.clone(),
+        hint: report.hint.clone(),
+    }
+}
+
 impl Answers {
     fn status(&self) -> ServerStatus {
         let hub = &self.hub;
-        let sandbox = hub.canary.get().map(|report| Sandbox {
-            backend: report.backend.clone(),
-            state: serde_json::to_value(report.state)
-                .ok()
-                .and_then(|state| state.as_str().map(str::to_string))
-                .unwrap_or_default(),
-            reason: report.reason.clone(),
-            hint: report.hint.clone(),
-        });
+        let sandbox = hub.canary.get().map(sandbox);
         let workspaces = hub.config.workspaces.iter();
         ServerStatus {
             pid: std::process::id(),

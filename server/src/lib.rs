@@ -25,6 +25,7 @@ pub mod calls;
 pub mod confinement;
 pub mod desk;
 pub mod door;
+pub mod explain;
 pub mod files;
 pub mod front;
 pub mod handler;

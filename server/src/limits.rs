@@ -27,6 +27,8 @@ pub const FLUSH: Duration = Duration::from_millis(150);
 pub const CLIENT_GONE_GRACE: Duration = Duration::from_millis(200);
 /// Time on top of a command's own limits after which its runner is given up.
 pub const RUNNER_SLACK: Duration = Duration::from_secs(5);
+/// Longest question of `hands-mcp --explain`, bytes.
+pub const QUESTION_BYTES: u64 = 1024 * 1024;
 /// Longest line that a runner may answer, bytes.
 pub const RUNNER_LINE_BYTES: usize = 32 * 1024 * 1024;
 /// Longest name of a tool or method that an error repeats, bytes.

@@ -18,7 +18,19 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Place {
-        let dir = tempfile::tempdir().unwrap();
+        Place::of(tempfile::tempdir().unwrap())
+    }
+
+    /// One outside `/tmp`, which is a private one for commands.
+    pub(crate) fn outside_tmp() -> Place {
+        let prefix = "hands-test-";
+        let dir = tempfile::Builder::new()
+            .prefix(prefix)
+            .tempdir_in("/var/tmp");
+        Place::of(dir.unwrap())
+    }
+
+    fn of(dir: TempDir) -> Place {
         let root = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("ann/Hands")).unwrap();
         Place { _dir: dir, root }
