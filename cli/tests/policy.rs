@@ -80,19 +80,19 @@ fn compare(place: &Place, env: Env<'_>, path: &str) -> Value {
     // The check in front is off: what decides is the sandbox.
     let mut off = env.to_vec();
     off.push(("HANDS_SANDBOX_COMMAND_CHECK", "false"));
-    for (does, command) in [
-        ("commands_read", format!("cat '{path}'")),
-        ("commands_write", format!("printf x >> '{path}'")),
-        ("commands_remove", format!("rm '{path}'")),
-    ] {
-        let did = bash(place, &off, &command);
+    let command = format!(
+        "cat '{path}' >/dev/null; echo $?; printf x >> '{path}'; echo $?; rm '{path}'; echo $?"
+    );
+    let did = bash(place, &off, &command);
+    let codes: Vec<&str> = did["stdout"].as_str().unwrap().lines().collect();
+    for (does, code) in ["commands_read", "commands_write", "commands_remove"]
+        .iter()
+        .zip(&codes)
+    {
         let allowed = answer["path"][does]["allowed"] == true;
-        assert_eq!(
-            did["ok"].as_bool(),
-            Some(allowed),
-            "{command}: {answer} {did}"
-        );
+        assert_eq!(*code == "0", allowed, "{does} {path}: {answer} {did}");
     }
+    assert_eq!(codes.len(), 3, "{did}");
     answer
 }
 
@@ -195,6 +195,7 @@ fn links_missing_files_and_the_private_tmp_are_explained() {
     let new = explain(&place, &[], &[&at("new/file.txt")]);
     assert_eq!(new["path"]["exists"], false);
     assert_eq!(told(&new, "tools_write"), (true, "new_file"));
+    assert_eq!(told(&new, "commands_read"), (true, "not_there"));
     assert_eq!(told(&new, "commands_write"), (true, "workspace"));
     assert_eq!(told(&new, "commands_remove"), (true, "not_there"));
     assert!(!place.workspace().join("new").exists());

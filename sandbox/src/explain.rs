@@ -92,7 +92,12 @@ impl Plan {
             let why = format!("{} is hidden from commands", mask.display());
             return Rulings::same(Ruling::no("hidden", why));
         }
-        let read = Ruling::yes("readable", "commands read what is not hidden from them");
+        let read = match path.symlink_metadata() {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                Ruling::yes("not_there", "nothing is there to be read")
+            }
+            _ => Ruling::yes("readable", "commands read what is not hidden from them"),
+        };
         let (write, remove) = match root {
             _ if self.mode == Mode::ReadOnly => both(Ruling::no(
                 "read_only_mode",
