@@ -361,15 +361,18 @@ pub static KEYS: &[Key] = &[
     Key {
         name: "permissions.mode",
         slot: Slot::Choice {
-            words: &["nonce"],
-            later: &["human"],
-            get: |c| match c.permissions.mode {
-                PermissionMode::Nonce => "nonce",
+            words: &["nonce", "human"],
+            later: &[],
+            get: |c| c.permissions.mode.as_str(),
+            set: |c, word| {
+                c.permissions.mode = match word {
+                    "human" => PermissionMode::Human,
+                    _ => PermissionMode::Nonce,
+                }
             },
-            set: |c, _| c.permissions.mode = PermissionMode::Nonce,
         },
         unit: "",
-        doc: "`nonce`: the planner asks its user and repeats the call with the nonce. It records consent; it does not prove it.",
+        doc: "`nonce`: the planner asks its user and repeats the call with the nonce. It records consent; it does not prove it. `human`: only `handsctl permissions grant` opens a folder, and commands write only in folders that are open.",
     },
     Key {
         name: "permissions.nonce_ttl_s",

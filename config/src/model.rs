@@ -118,8 +118,20 @@ pub struct Permissions {
 /// Who may give a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionMode {
-    /// The planner repeats the call with the nonce after asking its user.
+    /// The planner repeats the call with the nonce after asking its user; the person grants too.
     Nonce,
+    /// The person alone, with `handsctl permissions grant`.
+    Human,
+}
+
+impl PermissionMode {
+    /// The name in the configuration: `nonce`, `human`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nonce => "nonce",
+            Self::Human => "human",
+        }
+    }
 }
 
 /// `[write]`.

@@ -185,6 +185,7 @@ impl World {
             "ws/d",
             "ws/secret",
             "ws/run",
+            "ws/closed",
             "ws/.git/hooks",
             "tmp",
             "outside",
@@ -194,6 +195,7 @@ impl World {
         }
         std::fs::write(root.join("ws/old"), "old")?;
         std::fs::write(root.join("ws/other"), "other")?;
+        std::fs::write(root.join("ws/closed/old"), "old")?;
         std::fs::write(root.join("ws/emptied"), EMPTIED)?;
         std::fs::write(root.join("ws/replaced"), REPLACED)?;
         std::fs::write(root.join("ws/.git/config"), "config")?;
@@ -244,6 +246,13 @@ impl World {
                 "writes_stay_inside",
                 Act::Create(PathBuf::from("/hands-canary")),
             ),
+            must_fail("closed_folders_stay", Act::Create(self.ws("closed/x"))),
+            must_fail("closed_folders_stay", Act::Empty(self.ws("closed/old"))),
+            must_fail(
+                "closed_folders_stay",
+                Act::Rename(self.ws("closed"), self.ws("opened")),
+            ),
+            must_work(Act::Read(self.ws("closed/old"))),
             must_fail("secrets_are_hidden", Act::Read(self.ws("secret/key"))),
             must_fail("sockets_are_out_of_reach", Act::Connect(self.ws("run/s"))),
             must_work(Act::Create(self.ws("new"))),
@@ -317,6 +326,8 @@ impl World {
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
             workspaces: vec![self.root.join("ws")],
             extra_write: vec![],
+            closed: vec![self.ws("closed")],
+            shallow: vec![],
             tmp: self.root.join("tmp"),
             masks: vec![self.ws("secret"), self.ws("run")],
             sealed: vec![self.ws(".git/hooks"), self.ws(".git/config")],
@@ -365,6 +376,8 @@ impl World {
         let intact =
             content("old") == "old" && content("other") == "other" && self.ws("d").is_dir();
         let inside = !self.root.join("outside/x").exists() && !Path::new("/hands-canary").exists();
+        let entries = std::fs::read_dir(self.ws("closed"));
+        let closed = content("closed/old") == "old" && entries.is_ok_and(|all| all.count() == 1);
         let copies = contents_below(&self.root.join("recovery"));
         let kept = [EMPTIED, REPLACED].iter().all(|old| copies.contains(*old));
         let hooks = std::fs::read_dir(self.ws(".git/hooks")).is_ok_and(|mut e| e.next().is_none());
@@ -372,6 +385,7 @@ impl World {
         for (promise, held) in [
             ("old_files_stay", intact),
             ("writes_stay_inside", inside),
+            ("closed_folders_stay", closed),
             (BROKERED[0], kept),
             (BROKERED[2], git),
         ] {

@@ -50,6 +50,16 @@ pub struct Plan {
     /// Further folders under the same rule as `workspaces`.
     #[serde(with = "path_bytes::many")]
     pub extra_write: Vec<PathBuf>,
+    /// Folders around or inside those two that can be read and not written, whatever lies around
+    /// them. The innermost folder decides.
+    #[serde(default, with = "path_bytes::many")]
+    pub closed: Vec<PathBuf>,
+    /// Those of `workspaces` of which only the entries directly in them are the command's to change,
+    /// and the folders that it makes there itself. The broker sees to it; without a guard (and
+    /// where no broker is) folders that come to be there meanwhile can be written, so that those
+    /// which are there must be named in `closed`.
+    #[serde(default, with = "path_bytes::many")]
+    pub shallow: Vec<PathBuf>,
     /// The private tmp: on Linux it appears at `/tmp`, elsewhere under its own name.
     #[serde(with = "path_bytes::one")]
     pub tmp: PathBuf,
@@ -109,21 +119,27 @@ impl Plan {
         self.workspaces.iter().chain(&self.extra_write)
     }
 
-    /// The guard, where it is at work: in read-only mode nothing is there to be guarded.
+    /// Every folder whose access differs from that of what lies around it.
+    pub fn places(&self) -> impl Iterator<Item = &PathBuf> {
+        self.roots().chain(&self.closed)
+    }
+
+    /// The guard, where it is at work: in read-only mode, and without a folder that can be written,
+    /// nothing is there to be guarded.
     pub fn active_guard(&self) -> Option<&Guard> {
+        let writes = self.mode != Mode::ReadOnly && self.roots().next().is_some();
         let guard = self.guard.as_ref();
-        guard.filter(|_| cfg!(target_os = "linux") && self.mode != Mode::ReadOnly)
+        guard.filter(|_| cfg!(target_os = "linux") && writes)
     }
 
-    /// Whether a writable root lies below `/tmp`, where the private tmp appears on Linux.
+    /// Whether a workspace lies below `/tmp`, where the private tmp appears on Linux.
     pub fn workspace_in_tmp(&self) -> bool {
-        let mut roots = self.workspaces.iter().chain(&self.extra_write);
-        cfg!(target_os = "linux") && roots.any(|root| root.starts_with("/tmp"))
+        cfg!(target_os = "linux") && self.places().any(|root| root.starts_with("/tmp"))
     }
 
-    /// Whether a writable root lies below `/dev/shm`, where the sandbox has a folder of its own.
+    /// Whether a workspace lies below `/dev/shm`, where the sandbox has a folder of its own.
     pub fn workspace_in_shm(&self) -> bool {
-        cfg!(target_os = "linux") && self.roots().any(|root| root.starts_with(SHM))
+        cfg!(target_os = "linux") && self.places().any(|root| root.starts_with(SHM))
     }
 
     /// What `TMPDIR` must say inside; the folder is made on the machine's side if need be.

@@ -29,6 +29,8 @@ fn run(folder: &Path, command: &str, env: &[(&str, &str)]) -> (String, String) {
                 .collect(),
             workspaces: vec![folder.join("ws")],
             extra_write: vec![],
+            closed: vec![],
+            shallow: vec![],
             tmp: folder.join("tmp"),
             masks: vec![],
             sealed: vec![],

@@ -55,6 +55,8 @@ impl World {
                 ],
                 workspaces: vec![self.root.join("ws")],
                 extra_write: vec![],
+                closed: vec![],
+                shallow: vec![],
                 tmp: self.root.join("tmp"),
                 masks: vec![self.root.join("secret")],
                 sealed: vec![],

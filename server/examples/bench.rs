@@ -236,6 +236,7 @@ impl Bench {
                 self.workspace.clone(),
                 &[],
                 config.sandbox.network,
+                None,
             )
             .map_err(|outcome| outcome.shown())?;
         let request = Request {

@@ -42,6 +42,8 @@ pub const HIDDEN_SHARE: u32 = 20;
 /// Secrets and repositories that are hidden from or sealed against commands; each is a mount, and
 /// bubblewrap takes 9,000 arguments.
 pub const HIDDEN_MOUNTS: usize = 2000;
+/// Folders that are closed to commands where only granted ones are open; each is a mount as well.
+pub const CLOSED_FOLDERS: usize = 300;
 /// Lines that wait for a slow standard error; more are counted and dropped.
 pub const STDERR_QUEUE: usize = 1024;
 /// Longest excerpt of arguments in a line on standard error, bytes.
@@ -94,3 +96,8 @@ pub const RELAY_QUEUE: usize = 1024;
 pub const KEPT_SHOWN: usize = 5;
 /// Refusals of the broker that a command's answer names in its text.
 pub const REFUSED_SHOWN: usize = 5;
+/// Longest command line that a planner is told to bring to its user, bytes; a longer one would be cut.
+pub const COMMAND_LINE_BYTES: usize = 3000;
+/// How often grants and nonces are looked through for those whose time is over, so that the trail
+/// has it. That they are over does not depend on it.
+pub const LAPSE_LOOK: Duration = Duration::from_secs(10);

@@ -73,7 +73,7 @@ impl InnerPlan {
             free.push(Path::new("/tmp").join(OWN_TMP));
             for entry in std::fs::read_dir(&plan.tmp).into_iter().flatten().flatten() {
                 let inside = Path::new("/tmp").join(entry.file_name());
-                let holds_root = roots().any(|root| root.starts_with(&inside));
+                let holds_root = plan.places().any(|root| root.starts_with(&inside));
                 let is_folder = entry.file_type().is_ok_and(|t| t.is_dir());
                 if is_folder && !holds_root {
                     free.push(inside);
@@ -324,6 +324,8 @@ mod tests {
             env: vec![],
             workspaces: vec![workspace.into()],
             extra_write: vec![],
+            closed: vec![],
+            shallow: vec![],
             tmp: tmp.into(),
             masks: vec![],
             sealed: vec![],

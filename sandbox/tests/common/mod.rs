@@ -69,6 +69,8 @@ impl World {
             env: env.map(|(name, value)| (name.to_string(), value)).to_vec(),
             workspaces: vec![root.join("ws")],
             extra_write: vec![],
+            closed: vec![],
+            shallow: vec![],
             tmp: root.join("tmp"),
             masks: vec![
                 root.join("secret"),

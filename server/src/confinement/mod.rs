@@ -4,6 +4,7 @@ mod environment;
 mod hidden;
 mod runner;
 mod sockets;
+mod zones;
 
 pub use hidden::own_programs;
 pub(crate) use runner::canary as try_sandbox;
@@ -20,11 +21,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
+use zones::Zones;
 
 /// How this session's commands are confined.
 pub struct Confinement {
     workspaces: Vec<Root>,
     extra_write: Vec<Root>,
+    /// The same with those that lie in others: each has grants of its own.
+    every_workspace: Vec<Root>,
+    every_extra: Vec<Root>,
     search: Duration,
     extra_protected: Vec<PathBuf>,
     mode: Mode,
@@ -49,6 +54,8 @@ impl Confinement {
         Self {
             workspaces: roots(&config.workspaces, &config.write.extra),
             extra_write: roots(&config.write.extra, &config.workspaces),
+            every_workspace: config.workspaces.iter().map(|p| Root::of(p)).collect(),
+            every_extra: config.write.extra.iter().map(|p| Root::of(p)).collect(),
             search: Duration::from_secs(config.protect.search_s),
             extra_protected: config.protect.paths.clone(),
             mode: config.sandbox.mode,
@@ -143,10 +150,25 @@ impl Confinement {
         self.guard.is_none() || self.mode != Mode::Default
     }
 
-    /// The confined child for `argv`, one of the turn's. Looks at the disk: not for async threads.
+    /// The folders that a command writes in: all, or those that `open` names.
+    fn zones(&self, open: Option<&[PathBuf]>) -> Result<Zones, Outcome> {
+        match open {
+            None => Ok(Zones::all(
+                there(&self.workspaces),
+                there(&self.extra_write),
+            )),
+            Some(open) => {
+                let (workspaces, extra) = (&self.every_workspace, &self.every_extra);
+                Zones::granted(&there(workspaces), &there(extra), open)
+            }
+        }
+    }
+
+    /// The confined child for `argv`, one of the turn's. With `open`, it writes only in the folders
+    /// with these keys. Looks at the disk: not for async threads.
     ///
     /// # Errors
-    /// When a folder of the private tmp cannot be made, or it is not known what to hide.
+    /// When a folder of the private tmp cannot be made, or it is not known what to hide or close.
     pub fn plan(
         &self,
         turn_id: &str,
@@ -154,13 +176,17 @@ impl Confinement {
         cwd: PathBuf,
         env: &[(String, String)],
         network: bool,
+        open: Option<&[PathBuf]>,
     ) -> Result<Plan, Outcome> {
+        let zones = self.zones(open)?;
         let mut plan = Plan {
             argv,
             cwd,
             env: Vec::new(),
-            workspaces: there(&self.workspaces),
-            extra_write: there(&self.extra_write),
+            workspaces: zones.workspaces,
+            extra_write: zones.extra_write,
+            closed: zones.closed,
+            shallow: zones.shallow,
             tmp: self.tmp.clone(),
             masks: Vec::new(),
             sealed: Vec::new(),
@@ -178,7 +204,8 @@ impl Confinement {
                 ..guard
             }),
         };
-        let roots: Vec<PathBuf> = plan.roots().cloned().collect();
+        // Secrets are hidden where nothing can be written too.
+        let roots = self.roots();
         let hidden = self.hidden(&roots);
         let hidden = hidden.map_err(|e| Outcome::fail(Code::Sandbox, e.message).hint(e.hint))?;
         let mut hidden = Hidden::clone(&hidden);
@@ -204,20 +231,25 @@ struct Root {
     real: PathBuf,
 }
 
+impl Root {
+    fn of(given: &Path) -> Self {
+        Self {
+            given: given.to_path_buf(),
+            real: expected(given),
+        }
+    }
+}
+
 /// Finds where the roots are. One that lies in another is left out: the other covers it.
 fn roots(given: &[PathBuf], others: &[PathBuf]) -> Vec<Root> {
     let all: Vec<PathBuf> = given.iter().chain(others).map(|p| expected(p)).collect();
-    let root = |given: &PathBuf| Root {
-        given: given.clone(),
-        real: expected(given),
-    };
     let inside = |root: &Root| {
         let mut above = all.iter().filter(|other| **other != root.real);
         above.any(|other| root.real.starts_with(other))
     };
     given
         .iter()
-        .map(root)
+        .map(|given| Root::of(given))
         .filter(|root| !inside(root))
         .collect()
 }

@@ -11,15 +11,16 @@ use super::{input, output};
 use crate::args::Args;
 use crate::calls::Call;
 use crate::confinement::{self, Order, RunError};
+use crate::consent;
 use crate::limits;
 use crate::outcome::{Code, Outcome};
 use crate::session::Session;
-use hands_config::{Config, Mode};
+use hands_config::{Config, Mode, PermissionMode};
 use hands_policy::paths::{Kind, Refusal, RefusalKind};
 use hands_sandbox::{Done, Ending, Plan, Request, encode_bytes};
 use serde_json::{Map, Value, json};
 use shown::{Shown, signal_name};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,14 +48,21 @@ pub(super) fn description(session: &Session) -> String {
         .iter()
         .map(|root| root.given.display().to_string())
         .collect();
+    let workspaces = workspaces.join(", ");
     format!(
         "Runs a bash command line: find and inspect files and repositories, run programs and \
          tests. Runs in a sandbox: reads most of the machine (credentials are hidden), writes \
-         only in the workspaces ({}) and in a private /tmp. {} \
+         only in {} and in a private /tmp. {} \
          Answers within {budget} s: a command still running then is ended with code `timeout`. \
          Processes left in the background end with the command. No terminal: prompts fail. Output \
          over {} bytes is cut; `recovery_path` holds all of it. A non-zero exit is code `process`.",
-        workspaces.join(", "),
+        match session.config.permissions.mode {
+            PermissionMode::Nonce => format!("the workspaces ({workspaces})"),
+            PermissionMode::Human => format!(
+                "those top-level folders of the workspaces ({workspaces}) that your user granted \
+                 to this session"
+            ),
+        },
         changes(&session.config),
         session.config.limits.output_bytes,
     )
@@ -214,7 +222,7 @@ async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outco
         .hint("Nothing was run. Try again when other commands have ended."));
     }
     let argv = vec![shell()?, "-c".into(), wish.command.clone()];
-    let plan = plan(call, argv, cwd, &wish).await?;
+    let plan = plan(call, argv, cwd.clone(), &wish).await?;
     let spill = session.spill_path(&call.turn_id);
     let keep = usize::try_from(session.config.limits.output_bytes).unwrap_or(usize::MAX);
     let request = Request {
@@ -242,7 +250,15 @@ async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outco
     })
     .await;
     match finished {
-        Ok(finished) => Ok(Answer::new(call, &wish, timeout).make(finished.done)),
+        Ok(finished) => {
+            let answer = Answer {
+                call,
+                wish: &wish,
+                timeout,
+                cwd: &cwd,
+            };
+            Ok(answer.make(finished.done))
+        }
         Err(RunError::Refused { message, hint }) => {
             Err(Outcome::fail(Code::Sandbox, message).hint(hint))
         }
@@ -264,7 +280,8 @@ async fn plan(call: &Call, argv: Vec<String>, cwd: PathBuf, wish: &Wish) -> Resu
     let turn_id = call.turn_id.clone();
     let look = move || {
         let confinement = &session.confinement;
-        confinement.plan(&turn_id, argv, cwd, &env, network)
+        let open = consent::writable(&session);
+        confinement.plan(&turn_id, argv, cwd, &env, network, open.as_deref())
     };
     match tokio::task::spawn_blocking(look).await {
         Ok(plan) => plan,
@@ -340,17 +357,10 @@ struct Answer<'a> {
     call: &'a Call,
     wish: &'a Wish,
     timeout: Duration,
+    cwd: &'a Path,
 }
 
-impl<'a> Answer<'a> {
-    fn new(call: &'a Call, wish: &'a Wish, timeout: Duration) -> Self {
-        Self {
-            call,
-            wish,
-            timeout,
-        }
-    }
-
+impl Answer<'_> {
     fn make(&self, done: Done) -> Outcome {
         let recovery = self.keep_whole(&done);
         let whole = recovery.as_ref().ok().and_then(Option::as_ref);
@@ -381,7 +391,7 @@ impl<'a> Answer<'a> {
         }
         let told = guarded::Told::of(&done.guarded);
         notes.extend(told.notes());
-        if !told.explains() {
+        if !told.explains() || self.is_granted_by_person() {
             notes.extend(self.refusal_note(&done, &stderr));
         }
         outcome.text = both.text;
@@ -413,6 +423,10 @@ impl<'a> Answer<'a> {
             .field("timed_out", done.timed_out)
     }
 
+    fn is_granted_by_person(&self) -> bool {
+        self.call.session.config.permissions.mode == PermissionMode::Human
+    }
+
     /// What the sandbox refuses, where a program failed because it was refused something.
     fn refusal_note(&self, done: &Done, stderr: &str) -> Option<String> {
         let failed = matches!(done.ending, Ending::Exit(code) if code != 0);
@@ -423,6 +437,9 @@ impl<'a> Answer<'a> {
             return None;
         }
         let sandbox = &self.call.session.config.sandbox;
+        if self.is_granted_by_person() && sandbox.mode != Mode::ReadOnly {
+            return Some(consent::told_to_command(&self.call.session, self.cwd));
+        }
         Some(match sandbox.mode {
             hands_config::Mode::ReadOnly => {
                 "this server is in read-only mode: the sandbox refuses \

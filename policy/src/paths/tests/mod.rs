@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod grants;
 mod guards;
 mod links;
 mod property;

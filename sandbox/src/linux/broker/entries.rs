@@ -253,7 +253,7 @@ impl Broker {
         if source.is(Kind::Folder) {
             // It may bring along what must not come to be in a git directory.
             let inside = to.path().join("attributes");
-            self.policy.may_write_at(&inside, ledger)?;
+            self.policy.may_control(&inside, ledger)?;
         }
         let is_made = ledger.is_made(&source.id);
         let before = from.path();

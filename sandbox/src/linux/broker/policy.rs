@@ -3,7 +3,7 @@
 use super::No;
 use super::caller::look_here;
 use super::ledger::{Ledger, os};
-use super::object::{Id, Stat};
+use super::object::{Id, Kind, Stat};
 use crate::plan::{Guard, Mode, Plan};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -27,6 +27,8 @@ pub(super) struct Policy {
     protected: Vec<PathBuf>,
     build_names: HashSet<OsString>,
     roots: Vec<PathBuf>,
+    /// Roots of which only the entries directly in them are in reach.
+    shallow: Vec<PathBuf>,
 }
 
 impl Policy {
@@ -54,6 +56,7 @@ impl Policy {
             protected,
             build_names: guard.build_folders.iter().map(OsString::from).collect(),
             roots,
+            shallow: plan.shallow.clone(),
         }
     }
 
@@ -75,6 +78,9 @@ impl Policy {
     ) -> Result<(), No> {
         self.may_change(seen)?;
         self.may_name(folder, name, ledger)?;
+        if seen.is(Kind::Folder) {
+            self.may_take_folder(&folder.join(os(name)), seen, ledger)?;
+        }
         if name == c".git" && !ledger.is_made(&seen.id) {
             return Err(No::because("it holds the history of the work"));
         }
@@ -91,9 +97,54 @@ impl Policy {
         self.may_write_at(&path, ledger)
     }
 
-    /// Whether the content at this name may be changed: git's own controls may not, except in a
-    /// repository that this call itself made.
+    /// Whether the content at this name may be changed.
     pub(super) fn may_write_at(&self, path: &Path, ledger: &Ledger) -> Result<(), No> {
+        self.may_reach(path, ledger)?;
+        self.may_control(path, ledger)
+    }
+
+    /// Whether a folder may be moved or removed: one directly in a shallow root is not the
+    /// command's, unless this call made it.
+    fn may_take_folder(
+        &self,
+        path: &Path,
+        folder: &Stat,
+        ledger: &Ledger,
+    ) -> Result<(), No> {
+        let is_outside = path.parent().is_some_and(|above| self.is_shallow(above));
+        match is_outside && !ledger.is_made_now(&folder.id) {
+            true => Err(not_granted()),
+            false => Ok(()),
+        }
+    }
+
+    /// Of a shallow root only what lies directly in it is in reach, and what this call made there.
+    fn may_reach(&self, path: &Path, ledger: &Ledger) -> Result<(), No> {
+        if self.shallow.is_empty() {
+            return Ok(());
+        }
+        let around = self.roots.iter().filter(|root| path.starts_with(root));
+        let innermost = around.max_by_key(|root| root.components().count());
+        let Some(root) = innermost.filter(|root| self.is_shallow(root)) else {
+            return Ok(());
+        };
+        let mut below = path.strip_prefix(root).unwrap_or(path).components();
+        let (Some(first), Some(_)) = (below.next(), below.next()) else {
+            return Ok(());
+        };
+        let folder = look_here(&root.join(first));
+        match folder.is_some_and(|seen| ledger.is_made_now(&seen.id)) {
+            true => Ok(()),
+            false => Err(not_granted()),
+        }
+    }
+
+    fn is_shallow(&self, folder: &Path) -> bool {
+        self.shallow.iter().any(|root| root == folder)
+    }
+
+    /// Git's own controls may not be changed, except in a repository that this call itself made.
+    pub(super) fn may_control(&self, path: &Path, ledger: &Ledger) -> Result<(), No> {
         match git_control(path) {
             Some(folders) if !made_now(&folders, ledger) => Err(No {
                 errno: Errno::ACCESS,
@@ -122,6 +173,10 @@ impl Policy {
         found.reverse();
         found
     }
+}
+
+fn not_granted() -> No {
+    No::because("its folder is not granted in this session")
 }
 
 /// For a name by which git is controlled, the folders from the git directory down to it.
