@@ -44,6 +44,13 @@ pub(crate) enum Command {
     Status,
     /// List the connected clients and what they were allowed.
     Sessions,
+    /// Show what planners were allowed, open folders for them, close them again.
+    ///
+    /// Asks the servers that run, with a daemon or without. Permissions belong to sessions and end with them.
+    Permissions {
+        #[command(subcommand)]
+        what: PermissionsWhat,
+    },
     /// Connect ChatGPT: set the tunnel up, show it, try it.
     Tunnel {
         #[command(subcommand)]
@@ -109,6 +116,61 @@ pub(crate) enum Command {
 pub(crate) enum Part {
     Server,
     Tunnel,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermissionsWhat {
+    /// List the folders that are open, and those that were asked for.
+    List {
+        /// Only this session; the beginning of its id is enough.
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+    },
+    /// Let a session change existing files in folders.
+    ///
+    /// A folder is a top-level folder of a workspace with all below it, a workspace (only the files directly in it), or a
+    /// folder of `write.extra`. Without --session it must be clear which is meant: the only one that is open.
+    Grant(GrantArgs),
+    /// Close folders from the next call on, and make nonces void that would open them.
+    ///
+    /// Without --session in every session. A command that runs already keeps what it was given.
+    Revoke(RevokeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GrantArgs {
+    /// The folders.
+    #[arg(required = true, value_name = "FOLDER")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// How long at most: 30s, 10m, 2h (default and most: `permissions.grant_ttl_s`).
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) term: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: WhichSessions,
+}
+
+/// The sessions that are meant.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhichSessions {
+    /// This session; the beginning of its id is enough.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Vec<String>,
+    /// Every session that is open now.
+    #[arg(long, conflicts_with = "session")]
+    pub(crate) all_sessions: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RevokeArgs {
+    /// The folders.
+    #[arg(required_unless_present = "all", value_name = "FOLDER")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Every folder.
+    #[arg(long, conflicts_with = "folders")]
+    pub(crate) all: bool,
+    /// Only this session; the beginning of its id is enough.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]

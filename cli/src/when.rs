@@ -8,7 +8,7 @@ pub(crate) fn parse(text: &str, now: OffsetDateTime) -> Result<OffsetDateTime, S
     if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
         return Ok(time);
     }
-    ago(text)
+    length(text)
         .and_then(|span| now.checked_sub(span))
         .ok_or_else(|| {
             format!("{text:?} is not a time: write 2026-11-30T12:00:00Z, or 30s, 10m, 2h, 1d for a time ago")
@@ -17,7 +17,7 @@ pub(crate) fn parse(text: &str, now: OffsetDateTime) -> Result<OffsetDateTime, S
 
 /// Reads an age: `30s`, `10m`, `2h`, `1d`.
 pub(crate) fn age(text: &str) -> Result<std::time::Duration, String> {
-    let seconds = ago(text).and_then(|span| u64::try_from(span.whole_seconds()).ok());
+    let seconds = length(text).and_then(|span| u64::try_from(span.whole_seconds()).ok());
     let seconds = seconds.ok_or_else(|| format!("{text:?} is not an age: write 30s, 10m, 2h, 1d"));
     seconds.map(std::time::Duration::from_secs)
 }
@@ -38,7 +38,8 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(wrong)
 }
 
-fn ago(text: &str) -> Option<Duration> {
+/// A length of time: `30s`, `10m`, `2h`, `1d`.
+pub(crate) fn length(text: &str) -> Option<Duration> {
     let unit = text.chars().next_back()?;
     let number: i64 = text.strip_suffix(unit)?.parse().ok()?;
     let seconds = match unit {

@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod logs;
 pub(crate) mod man;
+pub(crate) mod permissions;
 pub(crate) mod policy;
 pub(crate) mod recovery;
 pub(crate) mod restart;
