@@ -198,7 +198,9 @@ fn names_that_are_no_text_stop_nothing() {
     put(&odd.join(".env"), SECRET);
     let mut server = unchecked(&place);
     silent(&mut server, "cat $'\\xff/.env'");
-    assert_eq!(server.bash("echo alive").expect("ok").stdout(), "alive\n");
+    let alive = server.bash("echo alive; echo written > new");
+    assert_eq!(alive.expect("ok").stdout(), "alive\n");
+    assert_eq!(place.read("new"), b"written\n");
     server.end();
 }
 

@@ -52,7 +52,11 @@ impl Backend for Bubblewrap {
                    bubblewrap"
                 .into(),
         })?;
-        let inner = serde_json::to_string(&InnerPlan::for_plan(plan)).map_err(|e| Unavailable {
+        let inner = InnerPlan::for_plan(plan).map_err(|e| Unavailable {
+            reason: format!("this machine's mounts cannot be read: {e}"),
+            hint: "see whether /proc is mounted".into(),
+        })?;
+        let inner = serde_json::to_string(&inner).map_err(|e| Unavailable {
             reason: format!("the inner plan cannot be written down: {e}"),
             hint: "report this as a fault".into(),
         })?;

@@ -1,5 +1,6 @@
 //! Inside bubblewrap: restrict this process, start the command, wait as process 1.
 
+use super::bound::HostView;
 use super::{ruleset, seccomp};
 use crate::limits;
 use crate::path_bytes;
@@ -34,6 +35,8 @@ pub struct InnerPlan {
     /// Folders, as they appear inside, in which everything can be done.
     #[serde(with = "path_bytes::many")]
     pub free: Vec<PathBuf>,
+    /// What the mounts in the plan's folders must show.
+    pub host: HostView,
 }
 
 /// The byte that travels with the listener.
@@ -55,13 +58,16 @@ pub enum InnerReport {
 }
 
 impl InnerPlan {
-    /// The part of `plan` that Landlock enforces.
+    /// The part of `plan` that Landlock enforces, and the machine's mounts as they are now.
     ///
     /// Landlock adds rights up on the way from a file to the root and cannot take any away below
     /// a folder that has them. So when a workspace lies below `/tmp`, removal is not granted on
     /// `/tmp` as a whole, but only on a folder of the session's own in it (`TMPDIR` points there)
     /// and on the folders that stand beside the workspace.
-    pub fn for_plan(plan: &Plan) -> Self {
+    ///
+    /// # Errors
+    /// When the machine's mounts cannot be read.
+    pub fn for_plan(plan: &Plan) -> std::io::Result<Self> {
         let roots = || plan.workspaces.iter().chain(&plan.extra_write);
         let mut kept: Vec<PathBuf> = match plan.mode {
             Mode::ReadOnly => Vec::new(),
@@ -90,13 +96,14 @@ impl InnerPlan {
             Some(_) => (Vec::new(), kept),
             None => (kept, Vec::new()),
         };
-        Self {
+        Ok(Self {
             argv: plan.argv.clone(),
             env: plan.env.clone(),
             kept,
             brokered,
             free,
-        }
+            host: HostView::of(plan)?,
+        })
     }
 }
 
@@ -128,6 +135,9 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| format!("prctl(PR_SET_DUMPABLE): {e}"))?;
     close_inherited()?;
+    let mounts = std::fs::read("/proc/self/mountinfo");
+    let mounts = mounts.map_err(|e| format!("reading the mounts: {e}"))?;
+    plan.host.check(&mounts)?;
     limit_resources();
     ruleset::restrict(&plan)?;
     if let Some(listener) = seccomp::restrict(!plan.brokered.is_empty())? {
@@ -338,7 +348,7 @@ mod tests {
     #[test]
     fn tmp_is_free_when_no_workspace_is_in_it() {
         let tmp = tempfile::tempdir().unwrap();
-        let inner = InnerPlan::for_plan(&plan("/srv/w", tmp.path()));
+        let inner = InnerPlan::for_plan(&plan("/srv/w", tmp.path())).unwrap();
         assert_eq!(inner.kept, [Path::new("/srv/w")]);
         assert_eq!(inner.free, ["/tmp", "/dev/shm"].map(PathBuf::from));
     }
@@ -350,7 +360,7 @@ mod tests {
             std::fs::create_dir(tmp.path().join(name)).unwrap();
         }
         std::fs::write(tmp.path().join("file"), "").unwrap();
-        let inner = InnerPlan::for_plan(&plan("/tmp/a/ws", tmp.path()));
+        let inner = InnerPlan::for_plan(&plan("/tmp/a/ws", tmp.path())).unwrap();
         assert_eq!(inner.kept, ["/tmp/a/ws", "/tmp"].map(PathBuf::from));
         let mut free = inner.free;
         free.sort();
@@ -363,7 +373,7 @@ mod tests {
     #[test]
     fn a_workspace_in_shared_memory_takes_removal_from_it() {
         let tmp = tempfile::tempdir().unwrap();
-        let inner = InnerPlan::for_plan(&plan("/dev/shm/a/ws", tmp.path()));
+        let inner = InnerPlan::for_plan(&plan("/dev/shm/a/ws", tmp.path())).unwrap();
         assert_eq!(inner.kept, ["/dev/shm/a/ws", "/dev/shm"].map(PathBuf::from));
         assert_eq!(inner.free, [Path::new("/tmp")]);
     }
@@ -373,7 +383,7 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let mut plan = plan("/srv/w", tmp.path());
         plan.mode = Mode::ReadOnly;
-        assert!(InnerPlan::for_plan(&plan).kept.is_empty());
+        assert!(InnerPlan::for_plan(&plan).unwrap().kept.is_empty());
     }
 
     #[test]

@@ -192,6 +192,11 @@ impl World {
 }
 
 pub fn run(request: &Request) -> Ran {
+    try_run(request).unwrap_or_else(|refused| panic!("{refused}"))
+}
+
+/// Runs a command, or tells why the sandbox refused to.
+pub fn try_run(request: &Request) -> Result<Ran, String> {
     let mut child = Command::new(program())
         .env_clear()
         .stdin(Stdio::piped())
@@ -208,15 +213,16 @@ pub fn run(request: &Request) -> Ran {
     match serde_json::from_str(last) {
         Ok(Frame::Done(done)) => {
             let both = [&done.both.head, &done.both.tail].map(|part| decode_bytes(part).unwrap());
-            Ran {
+            Ok(Ran {
                 code: match done.ending {
                     Ending::Exit(code) => Some(code),
                     Ending::Signal(_) => None,
                 },
                 out: String::from_utf8_lossy(&both.concat()).into_owned(),
                 done: *done,
-            }
+            })
         }
+        Ok(Frame::Refused { message, .. }) => Err(message),
         other => panic!("{other:?}"),
     }
 }

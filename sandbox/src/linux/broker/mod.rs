@@ -310,7 +310,7 @@ impl Broker {
     }
 
     fn find_mounts(&self, caller: &Caller) -> Option<Vec<(u64, Ground)>> {
-        let seen = std::fs::read_to_string(format!("/proc/{}/mountinfo", caller.pid)).ok()?;
+        let seen = std::fs::read(format!("/proc/{}/mountinfo", caller.pid)).ok()?;
         Some(mounts::of_roots(&seen, &self.roots))
     }
 

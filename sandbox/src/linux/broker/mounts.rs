@@ -1,22 +1,14 @@
 //! The mounts on which a command's roots lie, as the command sees them.
 
 use super::Ground;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
-
-/// A line of `/proc/PID/mountinfo`.
-struct Mount {
-    id: u64,
-    at: PathBuf,
-    writable: bool,
-}
+use crate::linux::mountinfo::parse;
+use std::path::PathBuf;
 
 /// The mounts of these roots and of what the person has mounted below them. What is sealed or
 /// hidden there is a mount as well, read-only, and is left out.
-pub(super) fn of_roots(mountinfo: &str, roots: &[(PathBuf, Ground)]) -> Vec<(u64, Ground)> {
+pub(super) fn of_roots(mountinfo: &[u8], roots: &[(PathBuf, Ground)]) -> Vec<(u64, Ground)> {
     let mut found: Vec<(u64, Ground)> = Vec::new();
-    for mount in mountinfo.lines().filter_map(parse) {
+    for mount in parse(mountinfo) {
         let ground = roots.iter().find_map(|(root, ground)| match ground {
             Ground::Workspace => mount.at.starts_with(root).then_some(*ground),
             // Below a folder of scratch lie the workspaces, each with a mount of its own.
@@ -27,39 +19,6 @@ pub(super) fn of_roots(mountinfo: &str, roots: &[(PathBuf, Ground)]) -> Vec<(u64
         }
     }
     found
-}
-
-fn parse(line: &str) -> Option<Mount> {
-    let mut words = line.split(' ');
-    let id = words.next()?.parse().ok()?;
-    let at = unescape(words.nth(3)?);
-    let mut options = words.next()?.split(',');
-    Some(Mount {
-        id,
-        at,
-        writable: options.any(|option| option == "rw"),
-    })
-}
-
-/// The kernel writes blanks, line ends and backslashes as three octal digits.
-fn unescape(text: &str) -> PathBuf {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..3).and_then(|d| std::str::from_utf8(d).ok());
-        let escaped = digits.and_then(|d| u8::from_str_radix(d, 8).ok());
-        match escaped.filter(|_| *first == b'\\') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    Path::new(&OsString::from_vec(bytes)).to_path_buf()
 }
 
 #[cfg(test)]
@@ -86,7 +45,7 @@ mod tests {
             ("/tmp", Ground::Scratch),
         ];
         let roots = roots.map(|(path, ground)| (PathBuf::from(path), ground));
-        let found = of_roots(INFO, &roots);
+        let found = of_roots(INFO.as_bytes(), &roots);
         let expected = [
             (2, Ground::Workspace),
             (3, Ground::Workspace),
