@@ -451,6 +451,12 @@ impl Grants {
         }
     }
 
+    /// Whether the session has ended, so that nothing can be opened any more.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// Takes the matching grants away; those that were still in force are returned.
     fn take(&mut self, now: Moment, is_meant: impl Fn(&Held) -> bool) -> Vec<Grant> {
         let (gone, kept) = std::mem::take(&mut self.held)

@@ -149,6 +149,9 @@ pub enum ConsentError {
     /// No folder was named.
     #[error("no folder was named: nothing was granted")]
     NoFolder,
+    /// The session is over.
+    #[error("the session has ended: nothing was granted")]
+    Over,
     /// The trail has no place for it.
     #[error("{0}: nothing was granted")]
     Trail(String),
@@ -181,6 +184,9 @@ pub fn grant(
         return Err(ConsentError::NoFolder);
     }
     let mut grants = session.grants();
+    if grants.has_ended() {
+        return Err(ConsentError::Over);
+    }
     note_lapsed(session, grants.lapse());
     for key in &keys {
         let message = format!(

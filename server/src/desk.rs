@@ -277,6 +277,7 @@ fn refused(why: ConsentError) -> ApiError {
                 None => error,
             }
         }
+        ConsentError::Over => ApiError::new("not_found", message),
         ConsentError::Trail(_) => ApiError::internal(message),
         ConsentError::Time { .. } | ConsentError::NoFolder => ApiError::bad_request(message),
     }

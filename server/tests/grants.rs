@@ -177,7 +177,7 @@ fn a_folder_that_comes_to_be_meanwhile_is_not_open() {
     let id = server.start_call(
         "bash",
         json!({"command": "touch begun; until [ -e later/go ]; do sleep 0.05; done
-                echo x > later/a; echo x > later/new; mv later other; rm -r later; mkdir later/d
+                echo x > later/a; echo x > later/new; ln later/a linked; echo x > linked; mv later other; rm -r later; mkdir later/d
                 mkdir own; echo own > own/a; mv own mine; echo more >> mine/a; echo top > top"}),
     );
     until("it has begun", SOON, || place.at("begun").exists());
@@ -192,6 +192,11 @@ fn a_folder_that_comes_to_be_meanwhile_is_not_open() {
     assert_eq!(names, ["a", "go"]);
     assert_eq!(place.read("later/a"), b"the person's");
     assert!(!place.at("other").exists());
+    assert_eq!(
+        place.read("linked"),
+        b"x\n",
+        "a file of its own, no second name"
+    );
     // What it makes itself is its own.
     assert_eq!(place.read("mine/a"), b"own\nmore\n");
     assert_eq!(place.read("top"), b"top\n");

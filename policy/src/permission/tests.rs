@@ -419,5 +419,5 @@ fn the_end_of_a_session_ends_everything_for_good() {
     );
     grants.allow(Path::new("/w/b"), Use::Write, MINUTE);
     assert!(!grants.is_open(Path::new("/w/b"), Use::Write) && grants.list().is_empty());
-    assert!(grants.end().is_empty());
+    assert!(grants.end().is_empty() && grants.has_ended());
 }

@@ -415,6 +415,8 @@ impl Broker {
         }
         let mut ledger = lock(&self.ledger);
         self.policy.may_change(&seen)?;
+        // By another name it could be changed.
+        self.policy.may_reach(&path_of(object), &ledger)?;
         self.policy.may_name(&to.folder_path(), &to.name, &ledger)?;
         // The object that was judged, not its name.
         let from = own_name(object);

@@ -119,7 +119,7 @@ impl Policy {
     }
 
     /// Of a shallow root only what lies directly in it is in reach, and what this call made there.
-    fn may_reach(&self, path: &Path, ledger: &Ledger) -> Result<(), No> {
+    pub(super) fn may_reach(&self, path: &Path, ledger: &Ledger) -> Result<(), No> {
         if self.shallow.is_empty() {
             return Ok(());
         }
