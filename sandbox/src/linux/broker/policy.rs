@@ -105,12 +105,7 @@ impl Policy {
 
     /// Whether a folder may be moved or removed: one directly in a shallow root is not the
     /// command's, unless this call made it.
-    fn may_take_folder(
-        &self,
-        path: &Path,
-        folder: &Stat,
-        ledger: &Ledger,
-    ) -> Result<(), No> {
+    fn may_take_folder(&self, path: &Path, folder: &Stat, ledger: &Ledger) -> Result<(), No> {
         let is_outside = path.parent().is_some_and(|above| self.is_shallow(above));
         match is_outside && !ledger.is_made_now(&folder.id) {
             true => Err(not_granted()),
