@@ -2,6 +2,7 @@
 //! explain`. The answer comes from the code that decides on calls, for a session that begins now.
 
 use crate::confinement;
+use crate::consent;
 use crate::desk::sandbox;
 use crate::files::target::Writable;
 use crate::limits;
@@ -215,9 +216,10 @@ fn plan(session: &Session, real: &Path) -> Result<Plan, Outcome> {
     let folder = folder.unwrap_or(Path::new("/")).to_path_buf();
     let network = session.config.sandbox.network;
     let argv = vec!["true".to_string()];
+    let open = consent::writable(session);
     session
         .confinement
-        .plan("explain", argv, folder, &[], network)
+        .plan("explain", argv, folder, &[], network, open.as_deref())
 }
 
 fn command_facts(session: &Session, report: &Report, line: &str, cwd: &Path) -> CommandFacts {
