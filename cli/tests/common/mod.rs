@@ -3,23 +3,23 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers of tests are not marked as tests.
 
 use hands_activity::{Folders, Trail, TrailLimits};
+use hands_testkit::Folder;
 use serde_json::Value;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use tempfile::TempDir;
 
 /// A person's home with the home of Hands in it.
 pub(crate) struct Place {
-    _dir: TempDir,
+    _dir: Folder,
     root: PathBuf,
 }
 
 impl Place {
     pub(crate) fn new() -> Place {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
+        let dir = Folder::temporary();
+        let root = dir.path().to_owned();
         std::fs::create_dir_all(root.join("ann/Hands")).unwrap();
         Place { _dir: dir, root }
     }
