@@ -307,8 +307,22 @@ pub(crate) async fn gone(pid: u32) {
     }
 }
 
+/// Waits until no program of ours runs with this home. What the kernel ends with its parent ends a
+/// moment after it.
+pub(crate) async fn none_left(place: &Place) {
+    let end = Instant::now() + SOON;
+    loop {
+        let left = running(place);
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < end, "still there: {left:#?}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Programs of ours that run with this home.
-pub(crate) fn running(place: &Place) -> Vec<String> {
+fn running(place: &Place) -> Vec<String> {
     let root = place.root().to_str().unwrap().to_owned();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries
