@@ -214,10 +214,11 @@ impl Rig {
     }
 }
 
-/// Whether a process of this id is there.
+/// Whether a process of this id is there. One that has ended and that nobody has waited for yet is not.
 pub fn alive(pid: &str) -> bool {
-    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-    rustix::process::test_kill_process(pid).is_ok()
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    let state = stat.as_deref().ok().and_then(|stat| stat.rsplit_once(") "));
+    state.is_some_and(|(_, state)| !state.starts_with('Z'))
 }
 
 /// Kills a process.
