@@ -5,7 +5,7 @@
 mod common;
 
 use common::tunneled::{self, TunnelClient, reads_a_file, relay_of};
-use common::{Daemon, Place, alive, built, running, send};
+use common::{Daemon, Place, alive, built, none_left, send};
 use hands_control::types::daemon::Status;
 use hands_testkit::{ControlPlane, Planner, Script};
 use rustix::process::Signal;
@@ -241,7 +241,6 @@ impl Rig {
 
     async fn end(self) {
         self.daemon.stop().await;
-        let left = running(&self.place);
-        assert!(left.is_empty(), "{left:?}");
+        none_left(&self.place).await;
     }
 }

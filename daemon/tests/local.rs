@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Place, alive, finished, gone, http, running, send};
+use common::{Place, alive, finished, gone, http, none_left, send};
 use hands_control::ControlError;
 use hands_control::types::daemon::{ChildState, Done, Event};
 use hands_control::types::server::Sessions;
@@ -51,7 +51,7 @@ async fn local_only_is_ready_and_ends_in_order() {
     let server = status.server.pid.unwrap();
     assert!(daemon.ended().await.success());
     assert!(!alive(server));
-    assert!(running(&place).is_empty(), "{:?}", running(&place));
+    none_left(&place).await;
     assert!(!run.join("handsd.sock").exists());
     assert_eq!(std::fs::read_to_string(run.join("handsd.pid")).unwrap(), "");
     let events: Vec<String> = place

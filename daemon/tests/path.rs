@@ -5,7 +5,7 @@
 mod common;
 
 use common::tunneled::{TunnelClient, parent_of, relay_of, start};
-use common::{Daemon, Place, running};
+use common::{Daemon, Place, none_left};
 use hands_activity::Stored;
 use hands_control::types::daemon::Status;
 use hands_testkit::{Call, ControlPlane, Planner, Script};
@@ -99,7 +99,7 @@ async fn works(client: TunnelClient) {
     assert_eq!(daemon.status().await.server.pid, status.server.pid);
     daemon.stop().await;
     check_trail(&place.trail(), &turns, status.server.pid);
-    nothing_is_left(&place);
+    none_left(&place).await;
 }
 
 /// What the newest clients and ChatGPT do that the protocol's book does not tell.
@@ -146,7 +146,7 @@ async fn is_chatgpts_way(client: TunnelClient) {
     assert_eq!(last.server.pid, first.server.pid, "the server went on");
     daemon.stop().await;
     place.trail();
-    nothing_is_left(&place);
+    none_left(&place).await;
 }
 
 /// Every optional parameter is there, as "" and as null: both mean that it is not.
@@ -319,8 +319,4 @@ fn check_trail(records: &[Stored], turns: &[(&str, Value)], server: Option<u32>)
         .iter()
         .filter(|r| r.event.as_deref() == Some("grant"));
     assert_eq!(grants.count(), 1);
-}
-
-fn nothing_is_left(place: &Place) {
-    assert!(running(place).is_empty(), "{:?}", running(place));
 }

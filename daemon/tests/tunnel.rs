@@ -236,11 +236,7 @@ async fn a_killed_daemons_tunnel_and_relay_are_gone_after_the_next_start() {
     common::gone(relay).await;
     reads_a_file(&place, &plane).await;
     second.stop().await;
-    assert!(
-        common::running(&place).is_empty(),
-        "{:?}",
-        common::running(&place)
-    );
+    common::none_left(&place).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -39,7 +39,10 @@ fn compare(content: &[u8], edits: &[Edit]) {
         return;
     };
     let plain = |t: &str| !t.contains(['\r', '\u{feff}']);
-    let matches = text.matches(old.as_str()).count();
+    // Overlapping ones count: of `aa` in `aaa` it is not clear which is meant.
+    let bytes = text.as_bytes();
+    let starts = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(old.as_bytes()));
+    let matches = starts.count();
     if old.is_empty() || old == new || !(plain(text) && plain(old) && plain(new)) {
         return;
     }

@@ -152,19 +152,33 @@ fn hint_for(broken: &[&str]) -> &'static str {
     "a newer kernel with Landlock enabled; see `handsctl doctor`"
 }
 
+/// A folder of our own, removed when dropped, half filled or whole.
+struct Root(PathBuf);
+
+impl Root {
+    /// Makes it; one that is there already is somebody else's.
+    fn make(path: PathBuf) -> std::io::Result<Self> {
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+
+    fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// The small world, removed when dropped.
 struct World {
-    root: PathBuf,
+    root: Root,
     broker: bool,
     _listener: UnixListener,
     _lock: std::fs::File,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        // Only ever a folder that `make` created exclusively.
-        let _ = std::fs::remove_dir_all(&self.root);
-    }
 }
 
 impl World {
@@ -174,8 +188,7 @@ impl World {
             .mode(0o700)
             .create(scratch)?;
         let scratch = scratch.canonicalize()?;
-        let root = scratch.join(format!("canary-{}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&root)?;
+        let root = Root::make(scratch.join(format!("canary-{}", std::process::id())))?;
         // Whoever sweeps the scratch folder sees by this that the world is in use.
         let mut options = File::options();
         options.create(true).truncate(true).write(true).mode(0o600);

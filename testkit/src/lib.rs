@@ -29,6 +29,7 @@
 mod command;
 mod contract;
 mod fault;
+mod folder;
 mod http;
 mod keyring;
 mod plane;
@@ -39,6 +40,7 @@ mod record;
 pub use command::Command;
 pub use contract::Contract;
 pub use fault::{Endpoint, Fault, RetryAfter, Span};
+pub use folder::Folder;
 pub use keyring::SecretService;
 pub use plane::{ControlPlane, Script};
 pub use planner::{Call, Planner};

@@ -10,12 +10,11 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use hands_testkit::{Command, ControlPlane, Planner, Script, echo_program, program};
+use hands_testkit::{Command, ControlPlane, Folder, Planner, Script, echo_program, program};
 use hands_tunnel::ask::{self, Place};
 use hands_tunnel::driver::{Choice, ClientCommand, ClientSpec, Kind};
 use hands_tunnel::secret::KeyReference;
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::process::Child;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -29,16 +28,17 @@ fn official() -> Option<PathBuf> {
 }
 
 struct Rig {
-    plane: ControlPlane,
-    folder: TempDir,
-    command: ClientCommand,
+    // Dropped, and so killed, before its folder.
     client: Child,
+    plane: ControlPlane,
+    folder: Folder,
+    command: ClientCommand,
 }
 
 impl Rig {
     async fn start(choice: Choice, official: Option<PathBuf>) -> Self {
         let plane = ControlPlane::start(Script::default()).await;
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Folder::temporary();
         let path = |name: &str| folder.path().join(name);
         hands_tunnel::health::write_private(&path("key"), plane.api_key().as_bytes()).unwrap();
         let spec = ClientSpec {

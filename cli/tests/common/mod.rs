@@ -3,35 +3,31 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers of tests are not marked as tests.
 
 use hands_activity::{Folders, Trail, TrailLimits};
+use hands_testkit::Folder;
 use serde_json::Value;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use tempfile::TempDir;
 
 /// A person's home with the home of Hands in it.
 pub(crate) struct Place {
-    _dir: TempDir,
+    _dir: Folder,
     root: PathBuf,
 }
 
 impl Place {
     pub(crate) fn new() -> Place {
-        Place::of(tempfile::tempdir().unwrap())
+        Place::of(Folder::temporary())
     }
 
     /// One outside `/tmp`, which is a private one for commands.
     pub(crate) fn outside_tmp() -> Place {
-        let prefix = "hands-test-";
-        let dir = tempfile::Builder::new()
-            .prefix(prefix)
-            .tempdir_in("/var/tmp");
-        Place::of(dir.unwrap())
+        Place::of(Folder::new(Path::new("/var/tmp"), "hands-test-"))
     }
 
-    fn of(dir: TempDir) -> Place {
-        let root = dir.path().canonicalize().unwrap();
+    fn of(dir: Folder) -> Place {
+        let root = dir.path().to_owned();
         std::fs::create_dir_all(root.join("ann/Hands")).unwrap();
         Place { _dir: dir, root }
     }

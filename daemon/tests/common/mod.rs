@@ -6,12 +6,12 @@ pub(crate) mod tunneled;
 
 use hands_control::Client;
 use hands_control::types::daemon::Status;
+use hands_testkit::Folder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
-use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
@@ -21,18 +21,15 @@ pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// A person's home with a workspace and the home of Hands in it.
 pub(crate) struct Place {
-    _dir: TempDir,
+    _dir: Folder,
     root: PathBuf,
 }
 
 impl Place {
     /// Outside `/tmp`, which is a private one for commands; short, for the sockets' paths are bounded.
     pub(crate) fn new() -> Place {
-        let dir = tempfile::Builder::new()
-            .prefix("hd-")
-            .tempdir_in("/var/tmp")
-            .unwrap();
-        let root = dir.path().canonicalize().unwrap();
+        let dir = Folder::new(Path::new("/var/tmp"), "hd-");
+        let root = dir.path().to_owned();
         std::fs::create_dir_all(root.join("ann/Hands")).unwrap();
         Place { _dir: dir, root }
     }
@@ -310,8 +307,22 @@ pub(crate) async fn gone(pid: u32) {
     }
 }
 
+/// Waits until no program of ours runs with this home. What the kernel ends with its parent ends a
+/// moment after it.
+pub(crate) async fn none_left(place: &Place) {
+    let end = Instant::now() + SOON;
+    loop {
+        let left = running(place);
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < end, "still there: {left:#?}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Programs of ours that run with this home.
-pub(crate) fn running(place: &Place) -> Vec<String> {
+fn running(place: &Place) -> Vec<String> {
     let root = place.root().to_str().unwrap().to_owned();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries

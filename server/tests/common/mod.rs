@@ -9,11 +9,11 @@ pub(crate) use client::{Reply, Server, Start};
 #[allow(unused_imports)] // As above.
 pub(crate) use processes::{none_left, running_in};
 
+use hands_testkit::Folder;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// Time within which a call must be answered, however slow the machine.
 pub(crate) const ANSWER: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ pub(crate) const END: Duration = Duration::from_millis(1000 + 1500);
 
 /// A person's home, with a workspace and the home of Hands in it. Removed when dropped.
 pub(crate) struct Place {
-    dir: TempDir,
+    _dir: Folder,
     root: PathBuf,
 }
 
@@ -40,13 +40,10 @@ impl Place {
     }
 
     fn below(parent: &Path) -> Place {
-        let dir = tempfile::Builder::new()
-            .prefix("hands-test-")
-            .tempdir_in(parent)
-            .unwrap();
-        let root = dir.path().canonicalize().unwrap();
+        let dir = Folder::new(parent, "hands-test-");
+        let root = dir.path().to_owned();
         std::fs::create_dir_all(root.join("ann/Hands")).unwrap();
-        Place { dir, root }
+        Place { _dir: dir, root }
     }
 
     /// The folder that holds everything of this test.

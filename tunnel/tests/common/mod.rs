@@ -17,11 +17,10 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use hands_testkit::{ControlPlane, Planner, Script, echo_program, program};
+use hands_testkit::{ControlPlane, Folder, Planner, Script, echo_program, program};
 use hands_tunnel::ask::{self, Place};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 /// Time for anything that should happen soon.
@@ -57,7 +56,7 @@ impl Setup {
 
     pub async fn start(self) -> Rig {
         let plane = ControlPlane::start(self.script.clone()).await;
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Folder::temporary();
         let key = folder.path().join("key");
         hands_tunnel::health::write_private(&key, plane.api_key().as_bytes()).unwrap();
         let rig = Rig {
@@ -73,10 +72,11 @@ impl Setup {
 
 /// A running client with both its sides.
 pub struct Rig {
-    pub plane: ControlPlane,
-    pub folder: TempDir,
-    setup: Setup,
+    // Dropped, and so killed, before its folder.
     client: RefCell<Option<Child>>,
+    pub plane: ControlPlane,
+    pub folder: Folder,
+    setup: Setup,
 }
 
 impl Rig {
@@ -214,10 +214,11 @@ impl Rig {
     }
 }
 
-/// Whether a process of this id is there.
+/// Whether a process of this id is there. One that has ended and that nobody has waited for yet is not.
 pub fn alive(pid: &str) -> bool {
-    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-    rustix::process::test_kill_process(pid).is_ok()
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    let state = stat.as_deref().ok().and_then(|stat| stat.rsplit_once(") "));
+    state.is_some_and(|(_, state)| !state.starts_with('Z'))
 }
 
 /// Kills a process.
