@@ -18,6 +18,7 @@
 mod client;
 mod clock;
 mod error;
+pub mod exit;
 pub mod limits;
 mod lines;
 mod listener;

@@ -37,7 +37,8 @@ impl Disk {
         match timeout(limits::HOME_TIMEOUT, looking).await {
             Ok(found) => {
                 self.looking = None;
-                let found = found.unwrap_or_default();
+                let found =
+                    found.unwrap_or_else(|why| Some(reason("home_unwritable", why.to_string())));
                 self.well_at = found.is_none().then(Instant::now);
                 found
             }

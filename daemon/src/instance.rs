@@ -72,7 +72,7 @@ fn number_soon(mut file: File) -> Option<u32> {
         if found.is_some() || Instant::now() >= deadline {
             return found;
         }
-        std::thread::sleep(limits::END_LOOK);
+        std::thread::sleep(limits::PROCESS_LOOK);
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
             .take(1000)
             .inspect(|claimed| {
                 if claimed.is_none() {
-                    std::thread::sleep(limits::END_LOOK);
+                    std::thread::sleep(limits::PROCESS_LOOK);
                 }
             })
             .flatten()
@@ -120,7 +120,7 @@ mod tests {
             let home = home.clone();
             move || Instance::claim(&home).unwrap_err().to_string()
         });
-        std::thread::sleep(limits::END_LOOK * 2);
+        std::thread::sleep(limits::PROCESS_LOOK * 2);
         first.write(&home.run_dir().join("handsd.pid")).unwrap();
         let text = second.join().unwrap();
         assert!(text.contains("pid "), "{text}");

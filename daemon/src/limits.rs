@@ -38,8 +38,8 @@ pub const STOP_TUNNEL: Duration = Duration::from_secs(16);
 pub const STOP_UNWELL: Duration = Duration::from_secs(5);
 /// Time from SIGTERM to SIGKILL for children of a predecessor.
 pub const STOP_ORPHAN: Duration = Duration::from_secs(5);
-/// Pause between two looks at a process that was told to end.
-pub const END_LOOK: Duration = Duration::from_millis(20);
+/// Pause between two looks at another process: whether it has ended, or has written its number.
+pub const PROCESS_LOOK: Duration = Duration::from_millis(20);
 /// Time that another daemon of the home has to write its process id once it has the lock.
 pub const PID_PATIENCE: Duration = Duration::from_secs(1);
 /// Time after SIGKILL within which a process must be gone.

@@ -3,6 +3,7 @@
 
 use clap::Parser;
 use hands_config::{Env, Home};
+use hands_control::exit;
 use hands_daemon::{DaemonError, Options, Programs, log, run};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -21,11 +22,6 @@ struct Arguments {
     foreground: bool,
 }
 
-/// A configuration that cannot be used (`EX_CONFIG`).
-const BAD_CONFIGURATION: u8 = 78;
-/// A daemon of this home runs already (`EX_UNAVAILABLE`).
-const RUNS_ALREADY: u8 = 69;
-
 fn main() -> ExitCode {
     match start(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -33,8 +29,8 @@ fn main() -> ExitCode {
             // On a full disk this cannot be written; that must not change the exit code.
             let _ = writeln!(std::io::stderr(), "handsd: {error:#}");
             match error.downcast_ref::<DaemonError>() {
-                Some(DaemonError::Config(_)) => ExitCode::from(BAD_CONFIGURATION),
-                Some(DaemonError::Runs { .. }) => ExitCode::from(RUNS_ALREADY),
+                Some(DaemonError::Config(_)) => ExitCode::from(exit::CONFIG),
+                Some(DaemonError::Runs { .. }) => ExitCode::from(exit::RUNS_ALREADY),
                 _ => ExitCode::FAILURE,
             }
         }

@@ -27,8 +27,8 @@ const WITHHELD: &[&str] = &[
     "OPENAI_ADMIN_KEY",
 ];
 
-/// Exit codes that mean a configuration that cannot be used (`EX_CONFIG`).
-const BAD_CONFIGURATION: i32 = 78;
+/// The exit code of ours for a configuration that cannot be used.
+const BAD_CONFIGURATION: i32 = hands_control::exit::CONFIG as i32;
 /// The exit code of both tunnel clients for a configuration that cannot be used.
 const TUNNEL_CONFIGURATION: i32 = 1;
 

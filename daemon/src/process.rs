@@ -142,7 +142,7 @@ async fn gone(within: Duration, there: impl Fn() -> bool) -> bool {
         if Instant::now() >= deadline {
             return false;
         }
-        sleep(limits::END_LOOK).await;
+        sleep(limits::PROCESS_LOOK).await;
     }
     true
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use hands_sandbox::{Done, Ending, Frame, Mode, Network, Order, Plan, Request, decode_bytes};
+use hands_testkit::{Folder, running_in};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -21,17 +22,14 @@ fn program() -> PathBuf {
 
 /// A workspace, a private tmp and a folder of secrets.
 struct World {
-    _dir: tempfile::TempDir,
+    _dir: Folder,
     root: PathBuf,
 }
 
 impl World {
     fn new() -> World {
-        let dir = tempfile::Builder::new()
-            .prefix("hands-test-")
-            .tempdir_in("/var/tmp")
-            .unwrap();
-        let root = dir.path().canonicalize().unwrap();
+        let dir = Folder::new(Path::new("/var/tmp"), "hands-test-");
+        let root = dir.path().to_owned();
         for folder in ["ws", "tmp", "secret", "outside"] {
             std::fs::create_dir(root.join(folder)).unwrap();
         }
@@ -86,25 +84,6 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Processes whose command line or environment names the folder.
-fn running_in(folder: &Path) -> Vec<String> {
-    let needle = folder.to_str().unwrap();
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-    let others = pids.filter(|pid| *pid != std::process::id());
-    others
-        .filter_map(|pid| {
-            let file = |name: &str| {
-                let bytes = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
-                String::from_utf8_lossy(&bytes).replace('\0', " ")
-            };
-            let command = file("cmdline");
-            let held = command.contains(needle) || file("environ").contains(needle);
-            held.then_some(command)
-        })
-        .collect()
 }
 
 struct Runner {

@@ -28,9 +28,6 @@ struct Arguments {
     relay: bool,
 }
 
-/// A configuration that cannot be used (`EX_CONFIG`).
-const BAD_CONFIGURATION: u8 = 78;
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let streams = match Streams::claim() {
@@ -46,7 +43,7 @@ fn main() -> ExitCode {
         Err(error) => {
             say(&told(&error));
             match error.downcast_ref::<hands_config::ConfigError>() {
-                Some(_) => ExitCode::from(BAD_CONFIGURATION),
+                Some(_) => ExitCode::from(hands_control::exit::CONFIG),
                 None => ExitCode::FAILURE,
             }
         }

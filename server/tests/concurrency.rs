@@ -63,6 +63,8 @@ fn a_client_that_does_not_read_is_not_read_either() {
         written.load(Ordering::SeqCst) > 0 && since.elapsed() > Duration::from_secs(2)
     });
     assert!(last < 600 * 1024, "{last} KiB");
+    let taken = written.load(Ordering::SeqCst);
+    assert!(taken < CALLS, "all {taken} calls were read");
     // And then every call has its answer.
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = Vec::new();

@@ -1,5 +1,6 @@
 //! A temporary folder that is gone after its test, whoever is still writing in it.
 
+use crate::running_in;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let end = Instant::now() + PATIENCE;
-        while is_named_by_a_process(&self.0) && Instant::now() < end {
+        while !running_in(&self.0).is_empty() && Instant::now() < end {
             std::thread::sleep(PAUSE);
         }
         while self.0.exists() && Instant::now() < end {
@@ -42,18 +43,6 @@ impl Drop for Folder {
             }
         }
     }
-}
-
-/// Whether the command line of a process other than this one names the folder.
-fn is_named_by_a_process(folder: &Path) -> bool {
-    let own = std::process::id().to_string();
-    let named = |entry: std::fs::DirEntry| {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        entry.file_name() != own.as_str()
-            && String::from_utf8_lossy(&line).contains(&*folder.to_string_lossy())
-    };
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes.into_iter().any(named)
 }
 
 #[cfg(test)]

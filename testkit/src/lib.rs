@@ -34,6 +34,7 @@ mod http;
 mod keyring;
 mod plane;
 mod planner;
+mod processes;
 mod programs;
 mod record;
 
@@ -44,5 +45,6 @@ pub use folder::Folder;
 pub use keyring::SecretService;
 pub use plane::{ControlPlane, Script};
 pub use planner::{Call, Planner};
+pub use processes::{Found, running_in};
 pub use programs::{build_program, echo_program, program};
 pub use record::{Answers, Exchange, Post};

@@ -368,14 +368,6 @@ impl ControlPlane {
         self.inner.state().queue.len()
     }
 
-    /// Waits until a client has polled and is waiting for commands.
-    pub async fn polled(&self, within: Duration) {
-        self.wait_for("a waiting poll", within, |plane| {
-            (plane.waiting_polls() > 0).then_some(())
-        })
-        .await;
-    }
-
     /// Everything that went over the wire so far, in the order of the answers.
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.inner.state().exchanges.clone()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::control_plane::Endpoint;
+use crate::control_plane::{Endpoint, is_plain_loopback};
 use crate::dispatcher::CallLimits;
 use crate::durations;
 use crate::file::{self, File};
@@ -333,14 +333,7 @@ fn base_url(base: &str, path: Option<&str>) -> Result<String, ConfigError> {
         let why = "it holds a user, a password or a query, which it must not";
         return Err(invalid(what, &hide_credentials(&url), why));
     }
-    let host_is_local = url.host_str().is_some_and(|host| {
-        let host = host.trim_matches(['[', ']']);
-        host == "localhost"
-            || host
-                .parse()
-                .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
-    });
-    if url.scheme() == "http" && !host_is_local {
+    if url.scheme() == "http" && !is_plain_loopback(&url) {
         let why = "the API key would cross the network in the clear; write https";
         return Err(invalid(what, base, why));
     }

@@ -173,7 +173,8 @@ impl ControlPlane {
             .tcp_keepalive(Duration::from_secs(15))
             .redirect(reqwest::redirect::Policy::none())
             .tls_backend_preconfigured(tls_config(endpoint.ca_bundle.as_deref())?);
-        if is_plain_loopback(&endpoint.base_url) {
+        let url = reqwest::Url::parse(&endpoint.base_url);
+        if url.is_ok_and(|url| is_plain_loopback(&url)) {
             // The key would leave this machine in the clear, and nothing listens there for a proxy.
             builder = builder.no_proxy();
         } else if let Some(proxy) = &endpoint.proxy {
@@ -285,12 +286,8 @@ impl ControlPlane {
 }
 
 /// Whether it is a server on this machine, asked without TLS.
-fn is_plain_loopback(base_url: &str) -> bool {
-    let Ok(url) = reqwest::Url::parse(base_url) else {
-        return false;
-    };
-    let host = url.host_str().unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
+pub(crate) fn is_plain_loopback(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let address = host.parse::<std::net::IpAddr>();
     url.scheme() == "http"
         && (host == "localhost" || address.is_ok_and(|address| address.is_loopback()))

@@ -81,8 +81,9 @@ impl PollState {
         lock(&self.receiving).map(|since| since.elapsed())
     }
 
+    /// One pause may begin within another, as where a batch that was noted takes the last slot.
     fn pause(&self) {
-        lock(&self.busy).since = Some(Instant::now());
+        lock(&self.busy).since.get_or_insert_with(Instant::now);
     }
 
     fn resume(&self) {
@@ -268,6 +269,7 @@ mod tests {
         assert_eq!(state.silence(minute), minute);
         // Full for 50 of the 60 seconds, and still so.
         lock(&state.busy).since = Some(earlier(50));
+        state.pause();
         assert!(state.silence(minute) <= Duration::from_secs(10));
         state.resume();
         assert!(state.busy().is_none());

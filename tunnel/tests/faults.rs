@@ -4,8 +4,8 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Rig, SOON, Setup};
-use hands_testkit::{Command, ControlPlane, Endpoint, Fault, RetryAfter, Script, Span};
+use common::{Rig, SOON, Setup, ping};
+use hands_testkit::{ControlPlane, Endpoint, Fault, RetryAfter, Script, Span};
 use serde_json::json;
 
 /// When each poll arrived.
@@ -15,10 +15,6 @@ fn polls(plane: &ControlPlane) -> Vec<Instant> {
         .iter()
         .filter(|e| e.endpoint == Some(Endpoint::Poll));
     polls.map(|e| e.at).collect()
-}
-
-fn ping(id: i32) -> Command {
-    Command::jsonrpc(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}))
 }
 
 #[tokio::test]

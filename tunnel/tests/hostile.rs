@@ -4,13 +4,9 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Rig, SOON, Setup};
+use common::{Rig, SOON, Setup, ping};
 use hands_testkit::{Command, ControlPlane, Endpoint, Fault, Script, Span};
 use serde_json::{Value, json};
-
-fn ping(id: i32) -> Command {
-    Command::jsonrpc(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}))
-}
 
 /// The message of a reason not to be ready.
 fn reason(status: &Value, code: &str) -> Option<String> {

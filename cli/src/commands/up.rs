@@ -13,9 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// The exit code of a daemon whose home has one already.
-const RUNS_ALREADY: i32 = 69;
-
 pub(crate) fn run(context: &Context, foreground: bool) -> Result<Exit, Failure> {
     let program = DAEMON
         .find(&context.env)
@@ -102,7 +99,7 @@ async fn answered(
     loop {
         let ended = child.try_wait();
         // Another start was faster; its daemon is the one that is wanted.
-        let lost = matches!(&ended, Ok(Some(status)) if status.code() == Some(RUNS_ALREADY))
+        let lost = matches!(&ended, Ok(Some(status)) if status.code() == Some(hands_control::exit::RUNS_ALREADY.into()))
             && down::is_locked(&context.home.run_dir().join("handsd.pid"));
         if let Ok(Some(status)) = ended
             && !lost

@@ -307,37 +307,18 @@ pub(crate) async fn gone(pid: u32) {
     }
 }
 
-/// Waits until no program of ours runs with this home. What the kernel ends with its parent ends a
+/// Waits until no process of this place is left. What the kernel ends with its parent ends a
 /// moment after it.
 pub(crate) async fn none_left(place: &Place) {
     let end = Instant::now() + SOON;
     loop {
-        let left = running(place);
+        let left = hands_testkit::running_in(place.root());
         if left.is_empty() {
             return;
         }
         assert!(Instant::now() < end, "still there: {left:#?}");
         sleep(Duration::from_millis(10)).await;
     }
-}
-
-/// Programs of ours that run with this home.
-fn running(place: &Place) -> Vec<String> {
-    let root = place.root().to_str().unwrap().to_owned();
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries
-        .filter(|entry| {
-            entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| name.parse::<u32>().is_ok())
-        })
-        .filter_map(|entry| {
-            let command = std::fs::read(entry.path().join("cmdline")).ok()?;
-            let command = String::from_utf8_lossy(&command).replace('\0', " ");
-            (command.contains(&root) && command.contains("hands")).then_some(command)
-        })
-        .collect()
 }
 
 /// A program of ours: in the folder that the environment names, else where cargo built it.

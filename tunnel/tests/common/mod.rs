@@ -214,6 +214,11 @@ impl Rig {
     }
 }
 
+/// A command that any server answers.
+pub fn ping(id: i32) -> hands_testkit::Command {
+    hands_testkit::Command::jsonrpc(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}))
+}
+
 /// Whether a process of this id is there. One that has ended and that nobody has waited for yet is not.
 pub fn alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
