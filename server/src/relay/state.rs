@@ -284,6 +284,26 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_needs_rounding_is_one_id_however_often_it_is_written() {
+        let written = [
+            "4444444444444444444444444444444441.5",
+            "-0",
+            "1.0",
+            "0.1e-6",
+            "123456789012345678901234567890",
+            "7.0420557077594588669468784357561207962098443483187940792729600000e+59",
+        ];
+        for id in written {
+            let mut state = State::default();
+            state.sent(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).as_bytes());
+            let read: Value = serde_json::from_str(id).unwrap();
+            let answer = line(json!({"jsonrpc": "2.0", "id": read, "result": {}}));
+            assert!(state.answered(answer).is_some());
+            assert!(state.server_is_gone().is_empty(), "{id}");
+        }
+    }
+
+    #[test]
     fn a_client_that_waits_to_initialize_anew_gets_its_own_answer() {
         let mut state = State::default();
         state.sent(&request(json!(0), "initialize"));
