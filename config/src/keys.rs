@@ -57,6 +57,8 @@ pub enum Slot {
     Paths(fn(&mut Config) -> &mut Vec<PathBuf>),
     /// A list of names of environment variables.
     Names(fn(&mut Config) -> &mut Vec<String>),
+    /// A list of names of folders, without a path.
+    FolderNames(fn(&mut Config) -> &mut Vec<String>),
     /// One absolute path, or none; `~` is expanded.
     Path(fn(&mut Config) -> &mut Option<PathBuf>),
     /// A text that the setter checks.
@@ -85,6 +87,7 @@ impl Key {
             Slot::Choice { words, .. } => format!("one of {}", quoted(words)),
             Slot::Paths(_) => "a list of paths".to_owned(),
             Slot::Names(_) => "a list of variable names".to_owned(),
+            Slot::FolderNames(_) => "a list of folder names".to_owned(),
             Slot::Path(_) => "a path".to_owned(),
             Slot::Text { what, .. } => (*what).to_owned(),
         }
@@ -103,7 +106,7 @@ impl Key {
                 .iter()
                 .map(|path| path.to_string_lossy().into_owned())
                 .collect(),
-            Slot::Names(at) => at(&mut copy).clone().into(),
+            Slot::Names(at) | Slot::FolderNames(at) => at(&mut copy).clone().into(),
             Slot::Path(at) => at(&mut copy)
                 .as_ref()
                 .map(|path| path.to_string_lossy().into_owned())
@@ -179,7 +182,7 @@ pub static KEYS: &[Key] = &[
             },
         },
         unit: "",
-        doc: "`default`: commands write in the workspaces and remove nothing there; `strict`: the same, and stays so when later versions let commands remove what they made; `read-only`: nothing is written, by commands nor by the file tools.",
+        doc: "`default`: commands remove in the workspaces only what they made, and what they change or replace is kept first; `strict`: they remove and rename nothing there; `read-only`: nothing is written, by commands nor by the file tools.",
     },
     Key {
         name: "sandbox.network",
@@ -192,6 +195,18 @@ pub static KEYS: &[Key] = &[
         slot: Slot::Bool(|c| &mut c.sandbox.command_check),
         unit: "",
         doc: "Whether a command line that plainly deletes is refused before it is run; the sandbox refuses the deletion either way.",
+    },
+    Key {
+        name: "sandbox.broker",
+        slot: Slot::Bool(|c| &mut c.sandbox.broker),
+        unit: "",
+        doc: "Linux: whether commands remove, replace and rename in the workspaces through the broker, which keeps what would be lost. Without it they remove and rename nothing there, and what they overwrite is not kept.",
+    },
+    Key {
+        name: "sandbox.build_folders",
+        slot: Slot::FolderNames(|c| &mut c.sandbox.build_folders),
+        unit: "",
+        doc: "Names of folders of build products: where git ignores such a folder as of the last commit and tracks nothing in it, commands remove and change old files in it freely.",
     },
     Key {
         name: "limits.concurrency",
@@ -294,6 +309,46 @@ pub static KEYS: &[Key] = &[
         doc: "Largest file whose previous content is kept before a change; a larger one is not changed.",
     },
     Key {
+        name: "limits.recovery_bytes",
+        slot: Slot::Int {
+            min: 0,
+            max: 1024 * GIB,
+            at: |c| &mut c.limits.recovery_bytes,
+        },
+        unit: "bytes",
+        doc: "Most that the recovery folder holds. When it is full, the oldest entries make room if they are old enough; otherwise no old file is changed or replaced.",
+    },
+    Key {
+        name: "limits.recovery_min_age_days",
+        slot: Slot::Int {
+            min: 1,
+            max: 36_500,
+            at: |c| &mut c.limits.recovery_min_age_days,
+        },
+        unit: "days",
+        doc: "Age below which no recovery entry is dropped to make room, nor by a rotation for its number or size.",
+    },
+    Key {
+        name: "limits.recovery_max_age_days",
+        slot: Slot::Int {
+            min: 1,
+            max: 36_500,
+            at: |c| &mut c.limits.recovery_max_age_days,
+        },
+        unit: "days",
+        doc: "Age from which `handsctl recovery rotate` drops an entry.",
+    },
+    Key {
+        name: "limits.recovery_max_entries",
+        slot: Slot::Int {
+            min: 1,
+            max: 100_000_000,
+            at: |c| &mut c.limits.recovery_max_entries,
+        },
+        unit: "",
+        doc: "Entries that `handsctl recovery rotate` leaves.",
+    },
+    Key {
         name: "limits.spill_bytes",
         slot: Slot::Int {
             min: 64 * KIB,
@@ -306,15 +361,18 @@ pub static KEYS: &[Key] = &[
     Key {
         name: "permissions.mode",
         slot: Slot::Choice {
-            words: &["nonce"],
-            later: &["human"],
-            get: |c| match c.permissions.mode {
-                PermissionMode::Nonce => "nonce",
+            words: &["nonce", "human"],
+            later: &[],
+            get: |c| c.permissions.mode.as_str(),
+            set: |c, word| {
+                c.permissions.mode = match word {
+                    "human" => PermissionMode::Human,
+                    _ => PermissionMode::Nonce,
+                }
             },
-            set: |c, _| c.permissions.mode = PermissionMode::Nonce,
         },
         unit: "",
-        doc: "`nonce`: the planner asks its user and repeats the call with the nonce. It records consent; it does not prove it.",
+        doc: "`nonce`: the planner asks its user and repeats the call with the nonce. It records consent; it does not prove it. `human`: only `handsctl permissions grant` opens a folder, and commands write only in folders that are open.",
     },
     Key {
         name: "permissions.nonce_ttl_s",

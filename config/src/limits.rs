@@ -37,6 +37,31 @@ pub const BASH_TIMEOUT_MAX_S: u64 = 3600;
 pub const KILL_GRACE_MS: u64 = 2000;
 /// Largest previous content kept as a recovery file, in bytes.
 pub const RECOVERY_FILE_BYTES: u64 = 256 * MIB;
+/// Most that the recovery folder holds, in bytes.
+pub const RECOVERY_BYTES: u64 = 16 * GIB;
+/// Days for which a recovery entry is never dropped to make room.
+pub const RECOVERY_MIN_AGE_DAYS: u64 = 30;
+/// Days after which a rotation drops a recovery entry.
+pub const RECOVERY_MAX_AGE_DAYS: u64 = 90;
+/// Recovery entries that a rotation leaves.
+pub const RECOVERY_MAX_ENTRIES: u64 = 100_000;
+/// Names of folders of build products.
+pub const BUILD_FOLDERS: [&str; 14] = [
+    "target",
+    "node_modules",
+    ".venv",
+    "venv",
+    "dist",
+    "build",
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".tox",
+    ".next",
+    ".gradle",
+    "coverage",
+];
 /// Most output of one command kept in its recovery file, in bytes.
 pub const SPILL_BYTES: u64 = 2 * GIB;
 /// Seconds a look through the workspaces for secrets may take before a command.

@@ -41,6 +41,10 @@ pub struct Sandbox {
     pub network: bool,
     /// Whether a look at the command line comes before the sandbox.
     pub command_check: bool,
+    /// Whether commands remove and replace through the broker, where the platform has one.
+    pub broker: bool,
+    /// Names of folders of build products.
+    pub build_folders: Vec<String>,
 }
 
 /// What a command may change.
@@ -88,6 +92,14 @@ pub struct Limits {
     pub kill_grace_ms: u64,
     /// Largest previous content kept as a recovery file.
     pub recovery_file_bytes: u64,
+    /// Most that the recovery folder holds.
+    pub recovery_bytes: u64,
+    /// Days for which a recovery entry is never dropped to make room.
+    pub recovery_min_age_days: u64,
+    /// Days after which a rotation drops a recovery entry.
+    pub recovery_max_age_days: u64,
+    /// Recovery entries that a rotation leaves.
+    pub recovery_max_entries: u64,
     /// Most output of one command kept in its recovery file.
     pub spill_bytes: u64,
 }
@@ -106,8 +118,20 @@ pub struct Permissions {
 /// Who may give a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionMode {
-    /// The planner repeats the call with the nonce after asking its user.
+    /// The planner repeats the call with the nonce after asking its user; the person grants too.
     Nonce,
+    /// The person alone, with `handsctl permissions grant`.
+    Human,
+}
+
+impl PermissionMode {
+    /// The name in the configuration: `nonce`, `human`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nonce => "nonce",
+            Self::Human => "human",
+        }
+    }
 }
 
 /// `[write]`.
@@ -236,6 +260,8 @@ impl Default for Config {
                 mode: Mode::Default,
                 network: true,
                 command_check: true,
+                broker: true,
+                build_folders: limits::BUILD_FOLDERS.map(str::to_owned).to_vec(),
             },
             limits: Limits::default(),
             permissions: Permissions {
@@ -262,6 +288,22 @@ impl Default for Config {
     }
 }
 
+impl Limits {
+    /// Age below which no recovery entry is dropped to make room.
+    pub fn recovery_min_age(&self) -> Duration {
+        days(self.recovery_min_age_days)
+    }
+
+    /// Age from which a rotation drops a recovery entry.
+    pub fn recovery_max_age(&self) -> Duration {
+        days(self.recovery_max_age_days)
+    }
+}
+
+fn days(count: u64) -> Duration {
+    Duration::from_secs(count.saturating_mul(24 * 3600))
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
@@ -275,6 +317,10 @@ impl Default for Limits {
             bash_timeout_max_s: limits::BASH_TIMEOUT_MAX_S,
             kill_grace_ms: limits::KILL_GRACE_MS,
             recovery_file_bytes: limits::RECOVERY_FILE_BYTES,
+            recovery_bytes: limits::RECOVERY_BYTES,
+            recovery_min_age_days: limits::RECOVERY_MIN_AGE_DAYS,
+            recovery_max_age_days: limits::RECOVERY_MAX_AGE_DAYS,
+            recovery_max_entries: limits::RECOVERY_MAX_ENTRIES,
             spill_bytes: limits::SPILL_BYTES,
         }
     }

@@ -62,7 +62,7 @@ impl Raw {
             Slot::Seconds { .. } => trimmed.parse().map_or_else(|_| as_text(), Raw::Float),
             Slot::Choice { .. } | Slot::Text { .. } => Raw::Text(trimmed.to_owned()),
             Slot::Path(_) => as_text(),
-            Slot::Paths(_) | Slot::Names(_) => Raw::List(
+            Slot::Paths(_) | Slot::Names(_) | Slot::FolderNames(_) => Raw::List(
                 text.split(':')
                     .filter(|part| !part.is_empty())
                     .map(str::to_owned)
@@ -120,6 +120,7 @@ pub(crate) fn apply(
         }
         (Slot::Paths(at), Raw::List(texts)) => *at(config) = paths(texts, user_home)?,
         (Slot::Names(at), Raw::List(texts)) => *at(config) = names(texts)?,
+        (Slot::FolderNames(at), Raw::List(texts)) => *at(config) = folder_names(texts)?,
         (Slot::Path(at), Raw::Text(text)) => *at(config) = Some(path(text, user_home)?),
         (Slot::Text { set, .. }, Raw::Text(text)) => set(config, text).map_err(Fault::new)?,
         _ => return Err(wrong_type()),
@@ -212,6 +213,20 @@ fn path(text: &str, user_home: Option<&Path>) -> Result<PathBuf, Fault> {
     }
     // Collecting the components drops doubled and trailing slashes and single dots.
     Ok(expanded.components().collect())
+}
+
+/// Names of folders: no path, and nothing that protects what is in it.
+fn folder_names(texts: &[String]) -> Result<Vec<String>, Fault> {
+    for (at, name) in texts.iter().enumerate() {
+        let reserved = ["", ".", "..", ".git", ".hg"].contains(&name.as_str());
+        if reserved || name.contains(['/', '\0']) {
+            return Err(Fault::new(format!(
+                "{name:?} is not the name of a folder of build products"
+            ))
+            .at(at));
+        }
+    }
+    Ok(texts.to_vec())
 }
 
 fn names(texts: &[String]) -> Result<Vec<String>, Fault> {

@@ -267,8 +267,8 @@ fn broken_files_are_refused_with_line_key_and_reason() {
             "FILE:2: key `sandbox.mode`: `stric` is not known, `default`, `strict`, `read-only` is accepted; did you mean `strict`?",
         ),
         (
-            "[permissions]\nmode = \"human\"",
-            "FILE:2: key `permissions.mode`: `human` is not available in this version; use `nonce`",
+            "[permissions]\nmode = \"humans\"",
+            "FILE:2: key `permissions.mode`: `humans` is not known, `nonce`, `human` is accepted; did you mean `human`?",
         ),
         (
             "[sandbox]\nmode = \"strict\"\nmode = \"default\"",

@@ -286,6 +286,13 @@ fn check_trail(records: &[Stored], turns: &[(&str, Value)], server: Option<u32>)
         let client = record.client.as_ref().map(|client| client.name.as_str());
         assert_eq!(client, Some("planner"), "{record:?}");
     }
+    // With the session ends what was granted in it; that belongs to no turn.
+    let last = records.iter().rposition(|record| record.turn_id.is_some());
+    let (records, ends) = records.split_at(last.map_or(0, |last| last + 1));
+    for end in ends {
+        let what = (end.event.as_deref(), end.status.as_deref());
+        assert_eq!(what, (Some("grant"), Some("ended")), "{end:?}");
+    }
     let groups: Vec<&[Stored]> = records.chunk_by(|a, b| a.turn_id == b.turn_id).collect();
     assert_eq!(groups.len(), turns.len(), "{records:#?}");
     for (group, (tool, answer)) in groups.into_iter().zip(turns) {

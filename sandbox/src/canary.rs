@@ -5,7 +5,7 @@
 
 use crate::backend::platform_backend;
 use crate::limits;
-use crate::plan::{Mode, Network, Plan, Request};
+use crate::plan::{Guard, Mode, Network, Plan, Request};
 use crate::report::{Done, Ending, decode_bytes};
 use crate::runner;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,17 @@ use std::io::{BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+/// What files hold that the canary has emptied and replaced.
+const EMPTIED: &str = "this was emptied";
+const REPLACED: &str = "this was replaced";
+
+/// The promises that are the removal broker's.
+const BROKERED: [&str; 3] = [
+    "old_contents_are_kept",
+    "work_cleans_up_after_itself",
+    "git_runs_nothing_new",
+];
 
 /// How much of the sandbox works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,21 +75,24 @@ enum Act {
     Connect(PathBuf),
     CreateAndUnlink(PathBuf),
     OpenToAppend(PathBuf),
+    Empty(PathBuf),
+    Replace(PathBuf),
     SetUserId(PathBuf),
     NewNamespace,
 }
 
 /// `hands-runner canary`: prints the report; exit status 0 when the state is `full`.
-pub fn main(scratch: Option<&Path>) -> i32 {
+pub fn main(scratch: Option<&Path>, broker: bool) -> i32 {
     let default = std::env::temp_dir();
-    let report = check(scratch.unwrap_or(&default));
+    let report = check(scratch.unwrap_or(&default), broker);
     let line = serde_json::to_string(&report).unwrap_or_default();
     let printed = writeln!(std::io::stdout(), "{line}").is_ok();
     i32::from(!printed || report.state != State::Full)
 }
 
-/// Tries the sandbox in a folder made below `scratch` and taken away afterwards.
-pub fn check(scratch: &Path) -> Report {
+/// Tries the sandbox in a folder made below `scratch` and taken away afterwards: with the removal
+/// broker, where the platform has one and it is wanted.
+pub fn check(scratch: &Path, broker: bool) -> Report {
     let backend = platform_backend().name().to_string();
     let none = |reason: String, hint: String| Report {
         backend: backend.clone(),
@@ -87,7 +101,8 @@ pub fn check(scratch: &Path) -> Report {
         reason: Some(reason),
         hint: Some(hint),
     };
-    let world = match World::make(scratch) {
+    let broker = broker && cfg!(target_os = "linux");
+    let world = match World::make(scratch, broker) {
         Ok(world) => world,
         Err(e) => {
             let what = format!("making a test folder below {}: {e}", scratch.display());
@@ -116,7 +131,7 @@ fn summarise(backend: String, promises: BTreeMap<String, bool>) -> Report {
         (
             State::Reduced,
             Some(format!("not held on this machine: {}", broken.join(", "))),
-            Some("a newer kernel with Landlock enabled; see `handsctl doctor`".to_string()),
+            Some(hint_for(&broken).to_string()),
         )
     };
     Report {
@@ -126,6 +141,15 @@ fn summarise(backend: String, promises: BTreeMap<String, bool>) -> Report {
         reason,
         hint,
     }
+}
+
+/// What mends these promises.
+fn hint_for(broken: &[&str]) -> &'static str {
+    if broken.iter().all(|promise| BROKERED.contains(promise)) {
+        return "a newer kernel (Linux 6.2 or later), or `sandbox.broker = false`: then commands \
+                remove and rename nothing in a workspace";
+    }
+    "a newer kernel with Landlock enabled; see `handsctl doctor`"
 }
 
 /// A folder of our own, removed when dropped, half filled or whole.
@@ -152,12 +176,13 @@ impl Drop for Root {
 /// The small world, removed when dropped.
 struct World {
     root: Root,
+    broker: bool,
     _listener: UnixListener,
     _lock: std::fs::File,
 }
 
 impl World {
-    fn make(scratch: &Path) -> std::io::Result<Self> {
+    fn make(scratch: &Path, broker: bool) -> std::io::Result<Self> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -169,16 +194,30 @@ impl World {
         options.create(true).truncate(true).write(true).mode(0o600);
         let lock = options.open(root.join("lock"))?;
         lock.lock()?;
-        for folder in ["ws/d", "ws/secret", "ws/run", "tmp", "outside"] {
+        for folder in [
+            "ws/d",
+            "ws/secret",
+            "ws/run",
+            "ws/closed",
+            "ws/.git/hooks",
+            "tmp",
+            "outside",
+            "recovery",
+        ] {
             std::fs::create_dir_all(root.join(folder))?;
         }
         std::fs::write(root.join("ws/old"), "old")?;
         std::fs::write(root.join("ws/other"), "other")?;
+        std::fs::write(root.join("ws/closed/old"), "old")?;
+        std::fs::write(root.join("ws/emptied"), EMPTIED)?;
+        std::fs::write(root.join("ws/replaced"), REPLACED)?;
+        std::fs::write(root.join("ws/.git/config"), "config")?;
         std::fs::write(root.join("ws/secret/key"), "secret")?;
         // Socket names are short on every system; the scratch folder's may not be.
         let listener = bind_in(&root.join("ws/run"))?;
         Ok(Self {
             root,
+            broker,
             _listener: listener,
             _lock: lock,
         })
@@ -220,6 +259,13 @@ impl World {
                 "writes_stay_inside",
                 Act::Create(PathBuf::from("/hands-canary")),
             ),
+            must_fail("closed_folders_stay", Act::Create(self.ws("closed/x"))),
+            must_fail("closed_folders_stay", Act::Empty(self.ws("closed/old"))),
+            must_fail(
+                "closed_folders_stay",
+                Act::Rename(self.ws("closed"), self.ws("opened")),
+            ),
+            must_work(Act::Read(self.ws("closed/old"))),
             must_fail("secrets_are_hidden", Act::Read(self.ws("secret/key"))),
             must_fail("sockets_are_out_of_reach", Act::Connect(self.ws("run/s"))),
             must_work(Act::Create(self.ws("new"))),
@@ -227,6 +273,9 @@ impl World {
             must_work(Act::OpenToAppend(PathBuf::from("/dev/null"))),
             must_work(Act::CreateAndUnlink(tmp.join("x"))),
         ];
+        if self.broker {
+            self.add_broker_attempts(&mut attempts);
+        }
         if cfg!(target_os = "linux") {
             attempts.push(must_fail("no_new_namespaces", Act::NewNamespace));
             // Opened for appending and never written: opening is what must fail.
@@ -249,6 +298,40 @@ impl World {
         attempts
     }
 
+    /// What the broker promises: work may clean up, what is replaced or emptied is kept, and
+    /// nothing makes git run anything.
+    fn add_broker_attempts(&self, attempts: &mut Vec<Attempt>) {
+        let mut add = |promise: &str, must_succeed, act| {
+            attempts.push(Attempt {
+                promise: promise.into(),
+                act,
+                must_succeed,
+            });
+        };
+        let [kept, cleans, git] = BROKERED;
+        add(kept, true, Act::Empty(self.ws("emptied")));
+        add(kept, true, Act::Replace(self.ws("replaced")));
+        add(cleans, true, Act::CreateAndUnlink(self.ws("own")));
+        for name in ["post-checkout", "../config", "../config.worktree"] {
+            let target = self.ws(".git/hooks").join(name);
+            add(git, false, Act::Replace(target));
+        }
+        add(git, false, Act::Rename(self.ws(".git"), self.ws(".gone")));
+    }
+
+    fn guard(&self) -> Option<Guard> {
+        self.broker.then(|| Guard {
+            recovery: self.root.join("recovery"),
+            turn_id: "canary".into(),
+            session_id: "canary".into(),
+            file_bytes: limits::CANARY_BYTES,
+            quota_bytes: limits::CANARY_BYTES,
+            min_age_s: limits::CANARY_KEEPS.as_secs(),
+            ledger: None,
+            build_folders: Vec::new(),
+        })
+    }
+
     fn plan(&self, argv: Vec<String>) -> Plan {
         Plan {
             argv,
@@ -256,11 +339,14 @@ impl World {
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
             workspaces: vec![self.root.join("ws")],
             extra_write: vec![],
+            closed: vec![self.ws("closed")],
+            shallow: vec![],
             tmp: self.root.join("tmp"),
             masks: vec![self.ws("secret"), self.ws("run")],
-            sealed: vec![],
+            sealed: vec![self.ws(".git/hooks"), self.ws(".git/config")],
             mode: Mode::Default,
             network: Network::On,
+            guard: self.guard(),
         }
     }
 
@@ -303,13 +389,35 @@ impl World {
         let intact =
             content("old") == "old" && content("other") == "other" && self.ws("d").is_dir();
         let inside = !self.root.join("outside/x").exists() && !Path::new("/hands-canary").exists();
-        for (promise, held) in [("old_files_stay", intact), ("writes_stay_inside", inside)] {
+        let entries = std::fs::read_dir(self.ws("closed"));
+        let closed = content("closed/old") == "old" && entries.is_ok_and(|all| all.count() == 1);
+        let copies = contents_below(&self.root.join("recovery"));
+        let kept = [EMPTIED, REPLACED].iter().all(|old| copies.contains(*old));
+        let hooks = std::fs::read_dir(self.ws(".git/hooks")).is_ok_and(|mut e| e.next().is_none());
+        let git = hooks && content(".git/config") == "config";
+        for (promise, held) in [
+            ("old_files_stay", intact),
+            ("writes_stay_inside", inside),
+            ("closed_folders_stay", closed),
+            (BROKERED[0], kept),
+            (BROKERED[2], git),
+        ] {
+            // Only what was tried is judged.
             promises
                 .entry(promise.into())
                 .and_modify(|said| *said &= held);
         }
         Ok(promises)
     }
+}
+
+/// All short texts in the folders of a folder.
+fn contents_below(folder: &Path) -> std::collections::BTreeSet<String> {
+    let list = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = list(folder).flat_map(|day| list(&day.path()));
+    files
+        .filter_map(|file| std::fs::read_to_string(file.path()).ok())
+        .collect()
 }
 
 /// Binds `folder/s` by a short relative name: a socket's name holds about 100 bytes.
@@ -360,6 +468,16 @@ fn act(act: &Act) -> std::io::Result<()> {
             std::fs::remove_file(path)
         }
         Act::OpenToAppend(path) => std::fs::File::options().append(true).open(path).map(drop),
+        Act::Empty(path) => std::fs::File::create(path).map(drop),
+        Act::Replace(path) => {
+            let new = path.with_file_name("canary-new");
+            let new = match path.components().any(|part| part.as_os_str() == ".git") {
+                true => PathBuf::from("canary-new"),
+                false => new,
+            };
+            std::fs::write(&new, "new")?;
+            std::fs::rename(&new, path)
+        }
         Act::SetUserId(path) => {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
             std::fs::set_permissions(path, mode)

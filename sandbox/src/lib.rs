@@ -23,6 +23,7 @@ pub mod ancestry;
 mod backend;
 pub mod canary;
 mod capture;
+mod explain;
 pub mod limits;
 #[cfg(target_os = "linux")]
 pub mod linux;
@@ -34,5 +35,8 @@ pub mod runner;
 
 pub use backend::{Backend, Launch, Unavailable, platform_backend};
 pub use capture::Capture;
-pub use plan::{Mode, Network, Plan, Request};
-pub use report::{Done, Ending, Excerpt, Frame, Order, Progress, decode_bytes, encode_bytes};
+pub use explain::{Made, Ruling, Rulings};
+pub use plan::{Guard, Mode, Network, Plan, Request};
+pub use report::{
+    Done, Ending, Excerpt, Frame, Guarded, Kept, Order, Progress, decode_bytes, encode_bytes,
+};

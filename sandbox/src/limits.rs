@@ -31,7 +31,29 @@ pub const INNER_REPORT_BYTES: u64 = 64 * 1024;
 pub const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
 /// Processes and threads a command may have (`RLIMIT_NPROC`; does not bind root).
 pub const MAX_PROCESSES: u64 = 4096;
+/// Bytes that the canary's recovery folder may hold; its files are a few words long.
+pub const CANARY_BYTES: u64 = 64 * 1024;
+/// Age below which none of those files is dropped.
+pub const CANARY_KEEPS: Duration = Duration::from_secs(24 * 3600);
 /// Time the whole canary may take.
 pub const CANARY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a sandbox program's own complaint that are passed on.
 pub const COMPLAINT_BYTES: usize = 2000;
+/// Threads that answer the calls of a command.
+pub const BROKER_THREADS: usize = 4;
+/// Calls that may wait at once for a pipe's other end or for somebody's lease.
+pub const BROKER_WAITING: u32 = 64;
+/// Bytes of a file whose copy is left to a thread of its own.
+pub const LARGE_COPY: u64 = 4 * 1024 * 1024;
+/// How often a name that others change meanwhile is looked at anew.
+pub const BROKER_TRIES: usize = 16;
+/// How often a file that others write meanwhile is copied anew before it is cut.
+pub const KEEP_TRIES: usize = 8;
+/// Milliseconds for which others are waited for who have a file open that is to be cut.
+pub const LEASE_TRIES: usize = 20;
+/// Coarsest tick of the clock that stamps files, with some to spare.
+pub const CLOCK_TICK: Duration = Duration::from_millis(30);
+/// Refusals of the broker that a report names.
+pub const BROKER_NOTES: usize = 20;
+/// Recovery files that a report names.
+pub const KEPT_NAMED: usize = 100;

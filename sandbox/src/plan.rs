@@ -8,6 +8,9 @@ use std::path::PathBuf;
 /// below `/tmp`.
 pub(crate) const OWN_TMP: &str = ".own";
 
+/// Memory that programs share by name; a file system of the sandbox's own.
+pub(crate) const SHM: &str = "/dev/shm";
+
 /// How much a command may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -47,27 +50,96 @@ pub struct Plan {
     /// Further folders under the same rule as `workspaces`.
     #[serde(with = "path_bytes::many")]
     pub extra_write: Vec<PathBuf>,
+    /// Folders around or inside those two that can be read and not written, whatever lies around
+    /// them. The innermost folder decides.
+    #[serde(default, with = "path_bytes::many")]
+    pub closed: Vec<PathBuf>,
+    /// Those of `workspaces` of which only the entries directly in them are the command's to change,
+    /// and the folders that it makes there itself. The broker sees to it; without a guard (and
+    /// where no broker is) folders that come to be there meanwhile can be written, so that those
+    /// which are there must be named in `closed`.
+    #[serde(default, with = "path_bytes::many")]
+    pub shallow: Vec<PathBuf>,
     /// The private tmp: on Linux it appears at `/tmp`, elsewhere under its own name.
     #[serde(with = "path_bytes::one")]
     pub tmp: PathBuf,
     /// Files and folders that the child must not see. Those that do not exist are skipped.
     #[serde(with = "path_bytes::many")]
     pub masks: Vec<PathBuf>,
-    /// Files and folders inside the workspaces that stay read-only. Those that do not exist are
-    /// skipped.
+    /// Files and folders inside the workspaces that stay read-only. Under a guard, those that do
+    /// not exist stay absent; without one they are skipped.
     #[serde(with = "path_bytes::many")]
     pub sealed: Vec<PathBuf>,
     /// How much may be changed.
     pub mode: Mode,
     /// What of the network is reached.
     pub network: Network,
+    /// What lets a command remove and replace files in the workspaces with nothing lost. Without
+    /// it nothing there can be removed or renamed. Linux only; elsewhere it is passed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Guard>,
+}
+
+/// The rules of the removal broker, which carries out a command's creating, replacing and removing
+/// calls itself (`linux::broker`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guard {
+    /// The recovery folder.
+    #[serde(with = "path_bytes::one")]
+    pub recovery: PathBuf,
+    /// The turn that recovery files are named after.
+    pub turn_id: String,
+    /// The session of that turn, for their records.
+    #[serde(default)]
+    pub session_id: String,
+    /// Largest content that is copied; a larger file is not opened for writing.
+    pub file_bytes: u64,
+    /// Most bytes that the recovery folder may hold.
+    pub quota_bytes: u64,
+    /// Age below which none of its entries is dropped to make room, seconds.
+    #[serde(default = "never")]
+    pub min_age_s: u64,
+    /// The session's ledger of what its commands made, out of every child's reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<PathBuf>,
+    /// Names of folders of build products, in which old files may be removed where git ignores
+    /// the folder.
+    #[serde(default)]
+    pub build_folders: Vec<String>,
+}
+
+/// What an owner that does not say it means.
+fn never() -> u64 {
+    u64::from(u32::MAX)
 }
 
 impl Plan {
-    /// Whether a writable root lies below `/tmp`, where the private tmp appears on Linux.
+    /// Every folder in which a command writes by the rules of a workspace.
+    pub fn roots(&self) -> impl Iterator<Item = &PathBuf> {
+        self.workspaces.iter().chain(&self.extra_write)
+    }
+
+    /// Every folder whose access differs from that of what lies around it.
+    pub fn places(&self) -> impl Iterator<Item = &PathBuf> {
+        self.roots().chain(&self.closed)
+    }
+
+    /// The guard, where it is at work: in read-only mode, and without a folder that can be written,
+    /// nothing is there to be guarded.
+    pub fn active_guard(&self) -> Option<&Guard> {
+        let writes = self.mode != Mode::ReadOnly && self.roots().next().is_some();
+        let guard = self.guard.as_ref();
+        guard.filter(|_| cfg!(target_os = "linux") && writes)
+    }
+
+    /// Whether a workspace lies below `/tmp`, where the private tmp appears on Linux.
     pub fn workspace_in_tmp(&self) -> bool {
-        let mut roots = self.workspaces.iter().chain(&self.extra_write);
-        cfg!(target_os = "linux") && roots.any(|root| root.starts_with("/tmp"))
+        cfg!(target_os = "linux") && self.places().any(|root| root.starts_with("/tmp"))
+    }
+
+    /// Whether a workspace lies below `/dev/shm`, where the sandbox has a folder of its own.
+    pub fn workspace_in_shm(&self) -> bool {
+        cfg!(target_os = "linux") && self.places().any(|root| root.starts_with(SHM))
     }
 
     /// What `TMPDIR` must say inside; the folder is made on the machine's side if need be.

@@ -25,10 +25,10 @@ use tokio_util::sync::CancellationToken;
 const PROCESS: &str = "hands-mcp";
 
 /// A server that is ready to serve.
-struct Ready {
-    hub: Arc<Hub>,
+pub(crate) struct Ready {
+    pub(crate) hub: Arc<Hub>,
     lifecycle: Lifecycle,
-    runtime: tokio::runtime::Runtime,
+    pub(crate) runtime: tokio::runtime::Runtime,
 }
 
 impl Ready {
@@ -60,7 +60,7 @@ impl Ready {
 }
 
 /// Loads the configuration and opens the home.
-fn prepare(home: Home, env: &Env) -> anyhow::Result<Ready> {
+pub(crate) fn prepare(home: Home, env: &Env) -> anyhow::Result<Ready> {
     let loaded = hands_config::load(&home, env, &Flags::default())?;
     let notes = home.prepare()?;
     let made = loaded.create_default_workspace()?;

@@ -52,7 +52,11 @@ impl Backend for Bubblewrap {
                    bubblewrap"
                 .into(),
         })?;
-        let inner = serde_json::to_string(&InnerPlan::for_plan(plan)).map_err(|e| Unavailable {
+        let inner = InnerPlan::for_plan(plan).map_err(|e| Unavailable {
+            reason: format!("this machine's mounts cannot be read: {e}"),
+            hint: "see whether /proc is mounted".into(),
+        })?;
+        let inner = serde_json::to_string(&inner).map_err(|e| Unavailable {
             reason: format!("the inner plan cannot be written down: {e}"),
             hint: "report this as a fault".into(),
         })?;
@@ -99,12 +103,8 @@ fn arguments(plan: &Plan, runner: &Path, socket: RawFd) -> Vec<OsString> {
     args.add(&[&"--ro-bind", &"/proc/sys", &"/proc/sys"]);
     args.add(&[&"--ro-bind", &runner, &RUNNER_INSIDE]);
     args.add(&[&"--bind", &plan.tmp, &TMP]);
-    let bind = match plan.mode {
-        Mode::ReadOnly => "--ro-bind",
-        Mode::Default | Mode::Strict => "--bind",
-    };
-    for root in plan.workspaces.iter().chain(&plan.extra_write) {
-        args.add(&[&bind, root, root]);
+    for (place, bind) in binds(plan) {
+        args.add(&[&bind, place, place]);
     }
     for sealed in plan.sealed.iter().filter(|p| p.exists()) {
         args.add(&[&"--ro-bind", sealed, sealed]);
@@ -121,15 +121,29 @@ fn arguments(plan: &Plan, runner: &Path, socket: RawFd) -> Vec<OsString> {
     args.0
 }
 
+/// The workspaces and what is closed in them, outermost first: a later mount covers an earlier one.
+/// Of two on one folder the closed one comes last.
+fn binds(plan: &Plan) -> Vec<(&PathBuf, &'static str)> {
+    let open = match plan.mode {
+        Mode::ReadOnly => "--ro-bind",
+        Mode::Default | Mode::Strict => "--bind",
+    };
+    let closed = plan.closed.iter().filter(|place| place.exists());
+    let closed = closed.map(|place| (place, "--ro-bind"));
+    let mut all: Vec<_> = plan
+        .roots()
+        .map(|root| (root, open))
+        .chain(closed)
+        .collect();
+    // The sort is stable.
+    all.sort_by_key(|(place, _)| place.components().count());
+    all
+}
+
 /// Whether a path of the machine can be seen inside at all: the machine's `/tmp` cannot, except
 /// where a workspace lies in it. (A mask on what is not there would make bubblewrap create it.)
 fn is_visible(path: &Path, plan: &Plan) -> bool {
-    let bound = || {
-        plan.workspaces
-            .iter()
-            .chain(&plan.extra_write)
-            .any(|root| path.starts_with(root))
-    };
+    let bound = || plan.places().any(|place| path.starts_with(place));
     path.exists() && (!path.starts_with(TMP) || bound())
 }
 
@@ -144,11 +158,14 @@ mod tests {
             env: vec![],
             workspaces: vec!["/srv/w".into()],
             extra_write: vec![],
+            closed: vec![],
+            shallow: vec![],
             tmp: "/home/u/.hands/work/scratch/s/tmp".into(),
             masks: vec!["/etc".into(), "/no/such/file".into(), "/tmp".into()],
             sealed: vec![],
             mode: Mode::Default,
             network: Network::On,
+            guard: None,
         }
     }
 
@@ -188,6 +205,34 @@ mod tests {
         assert!(line.contains("--ro-bind /srv/w /srv/w"));
         // The private tmp, and nothing else.
         assert_eq!(line.matches("--bind ").count(), 1);
+    }
+
+    #[test]
+    fn the_innermost_place_decides_and_protection_comes_last() {
+        let here = tempfile::tempdir().unwrap();
+        let at = |name: &str| here.path().join(name);
+        for name in ["ws/shut", "ws/open/inner", "ws/open/.git"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        let line = line(&Plan {
+            workspaces: vec![at("ws/open"), at("other")],
+            closed: vec![at("ws/open/inner"), at("ws"), at("ws/gone")],
+            sealed: vec![at("ws/open/.git")],
+            ..plan()
+        });
+        let find = |bind: &str, name: &str| {
+            let path = at(name).display().to_string();
+            let found = line.find(&format!(" {bind} {path} {path} "));
+            found.unwrap_or_else(|| panic!("{bind} {name}: {line}"))
+        };
+        let order = [
+            find("--ro-bind", "ws"),
+            find("--bind", "ws/open"),
+            find("--ro-bind", "ws/open/inner"),
+            find("--ro-bind", "ws/open/.git"),
+        ];
+        assert!(order.is_sorted(), "{order:?} {line}");
+        assert!(!line.contains("gone"), "{line}");
     }
 
     #[test]

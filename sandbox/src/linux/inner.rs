@@ -1,15 +1,16 @@
 //! Inside bubblewrap: restrict this process, start the command, wait as process 1.
 
+use super::bound::HostView;
 use super::{ruleset, seccomp};
 use crate::limits;
 use crate::path_bytes;
-use crate::plan::OWN_TMP;
 use crate::plan::{Mode, Plan};
+use crate::plan::{OWN_TMP, SHM};
 use crate::report::Ending;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -27,10 +28,19 @@ pub struct InnerPlan {
     /// Folders, as they appear inside, in which nothing can be removed.
     #[serde(with = "path_bytes::many")]
     pub kept: Vec<PathBuf>,
+    /// Folders, as they appear inside, in which the broker alone writes. With any, its listener
+    /// is sent over the socket before the command starts.
+    #[serde(with = "path_bytes::many")]
+    pub brokered: Vec<PathBuf>,
     /// Folders, as they appear inside, in which everything can be done.
     #[serde(with = "path_bytes::many")]
     pub free: Vec<PathBuf>,
+    /// What the mounts in the plan's folders must show.
+    pub host: HostView,
 }
+
+/// The byte that travels with the listener.
+const LISTENER: u8 = b'L';
 
 /// How the command ended, the helper's one answer; a JSON line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,13 +58,16 @@ pub enum InnerReport {
 }
 
 impl InnerPlan {
-    /// The part of `plan` that Landlock enforces.
+    /// The part of `plan` that Landlock enforces, and the machine's mounts as they are now.
     ///
     /// Landlock adds rights up on the way from a file to the root and cannot take any away below
     /// a folder that has them. So when a workspace lies below `/tmp`, removal is not granted on
     /// `/tmp` as a whole, but only on a folder of the session's own in it (`TMPDIR` points there)
     /// and on the folders that stand beside the workspace.
-    pub fn for_plan(plan: &Plan) -> Self {
+    ///
+    /// # Errors
+    /// When the machine's mounts cannot be read.
+    pub fn for_plan(plan: &Plan) -> std::io::Result<Self> {
         let roots = || plan.workspaces.iter().chain(&plan.extra_write);
         let mut kept: Vec<PathBuf> = match plan.mode {
             Mode::ReadOnly => Vec::new(),
@@ -66,7 +79,7 @@ impl InnerPlan {
             free.push(Path::new("/tmp").join(OWN_TMP));
             for entry in std::fs::read_dir(&plan.tmp).into_iter().flatten().flatten() {
                 let inside = Path::new("/tmp").join(entry.file_name());
-                let holds_root = roots().any(|root| root.starts_with(&inside));
+                let holds_root = plan.places().any(|root| root.starts_with(&inside));
                 let is_folder = entry.file_type().is_ok_and(|t| t.is_dir());
                 if is_folder && !holds_root {
                     free.push(inside);
@@ -75,12 +88,22 @@ impl InnerPlan {
         } else {
             free.push("/tmp".into());
         }
-        Self {
+        match plan.workspace_in_shm() {
+            true => kept.push(SHM.into()),
+            false => free.push(SHM.into()),
+        }
+        let (kept, brokered) = match plan.active_guard() {
+            Some(_) => (Vec::new(), kept),
+            None => (kept, Vec::new()),
+        };
+        Ok(Self {
             argv: plan.argv.clone(),
             env: plan.env.clone(),
             kept,
+            brokered,
             free,
-        }
+            host: HostView::of(plan)?,
+        })
     }
 }
 
@@ -112,14 +135,57 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| format!("prctl(PR_SET_DUMPABLE): {e}"))?;
     close_inherited()?;
+    let mounts = std::fs::read("/proc/self/mountinfo");
+    let mounts = mounts.map_err(|e| format!("reading the mounts: {e}"))?;
+    plan.host.check(&mounts)?;
     limit_resources();
     ruleset::restrict(&plan)?;
-    seccomp::restrict()?;
+    if let Some(listener) = seccomp::restrict(!plan.brokered.is_empty())? {
+        hand_over(socket, listener)?;
+    }
     let main_child = start(&plan)?;
     // The thread shares the filter: it was started after it.
     std::thread::spawn(move || obey(reader));
     let ending = wait_for(main_child);
     Ok((ending, end_left_behind()))
+}
+
+/// Sends the listener to the runner. Our own copy is closed: when the runner is gone, nobody must
+/// wait for an answer.
+fn hand_over(socket: &UnixStream, listener: OwnedFd) -> Result<(), String> {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    let fds = [listener.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err("no room for the listener".into());
+    }
+    let data = [std::io::IoSlice::new(&[LISTENER])];
+    sendmsg(socket, &data, &mut control, SendFlags::empty())
+        .map(drop)
+        .map_err(|e| format!("sending the listener: {e}"))
+}
+
+/// Receives what the helper sends first: its listener, or the first byte of a report.
+pub(crate) fn receive_listener(socket: &UnixStream) -> std::io::Result<Result<OwnedFd, u8>> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    let mut byte = [0];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut data = [std::io::IoSliceMut::new(&mut byte)];
+    let got = recvmsg(socket, &mut data, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    if got.bytes == 0 {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut fds) = message {
+            return fds
+                .next()
+                .map(Ok)
+                .ok_or_else(|| std::io::ErrorKind::InvalidData.into());
+        }
+    }
+    Ok(Err(byte[0]))
 }
 
 /// Marks every descriptor but the three standard ones to be closed at the next exec.
@@ -268,20 +334,23 @@ mod tests {
             env: vec![],
             workspaces: vec![workspace.into()],
             extra_write: vec![],
+            closed: vec![],
+            shallow: vec![],
             tmp: tmp.into(),
             masks: vec![],
             sealed: vec![],
             mode: Mode::Default,
             network: Network::On,
+            guard: None,
         }
     }
 
     #[test]
     fn tmp_is_free_when_no_workspace_is_in_it() {
         let tmp = tempfile::tempdir().unwrap();
-        let inner = InnerPlan::for_plan(&plan("/srv/w", tmp.path()));
+        let inner = InnerPlan::for_plan(&plan("/srv/w", tmp.path())).unwrap();
         assert_eq!(inner.kept, [Path::new("/srv/w")]);
-        assert_eq!(inner.free, [Path::new("/tmp")]);
+        assert_eq!(inner.free, ["/tmp", "/dev/shm"].map(PathBuf::from));
     }
 
     #[test]
@@ -291,9 +360,22 @@ mod tests {
             std::fs::create_dir(tmp.path().join(name)).unwrap();
         }
         std::fs::write(tmp.path().join("file"), "").unwrap();
-        let inner = InnerPlan::for_plan(&plan("/tmp/a/ws", tmp.path()));
+        let inner = InnerPlan::for_plan(&plan("/tmp/a/ws", tmp.path())).unwrap();
         assert_eq!(inner.kept, ["/tmp/a/ws", "/tmp"].map(PathBuf::from));
-        assert_eq!(inner.free, ["/tmp/.own", "/tmp/mine"].map(PathBuf::from));
+        let mut free = inner.free;
+        free.sort();
+        assert_eq!(
+            free,
+            ["/dev/shm", "/tmp/.own", "/tmp/mine"].map(PathBuf::from)
+        );
+    }
+
+    #[test]
+    fn a_workspace_in_shared_memory_takes_removal_from_it() {
+        let tmp = tempfile::tempdir().unwrap();
+        let inner = InnerPlan::for_plan(&plan("/dev/shm/a/ws", tmp.path())).unwrap();
+        assert_eq!(inner.kept, ["/dev/shm/a/ws", "/dev/shm"].map(PathBuf::from));
+        assert_eq!(inner.free, [Path::new("/tmp")]);
     }
 
     #[test]
@@ -301,7 +383,7 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let mut plan = plan("/srv/w", tmp.path());
         plan.mode = Mode::ReadOnly;
-        assert!(InnerPlan::for_plan(&plan).kept.is_empty());
+        assert!(InnerPlan::for_plan(&plan).unwrap().kept.is_empty());
     }
 
     #[test]

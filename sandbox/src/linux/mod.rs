@@ -4,8 +4,11 @@
 //! Landlock and seccomp then forbid. So bubblewrap starts this same binary again ([`inner`]), which
 //! restricts itself and starts the command as process 1 of the new pid namespace.
 
+mod bound;
+pub(crate) mod broker;
 mod bwrap;
 pub mod inner;
+mod mountinfo;
 mod ruleset;
 mod seccomp;
 

@@ -91,6 +91,7 @@ fn check(plan: &Plan) -> Result<(), Unavailable> {
     let lists = [
         &plan.workspaces,
         &plan.extra_write,
+        &plan.closed,
         &plan.masks,
         &plan.sealed,
     ];

@@ -78,6 +78,7 @@ fn folders(plan: &Plan) -> Vec<(PathBuf, Grant)> {
         Mode::ReadOnly => (Grant::Closed, Grant::Closed),
     };
     let mut folders: Vec<(PathBuf, Grant)> = roots.map(|p| (plain(p), root_grant)).collect();
+    folders.extend(plan.closed.iter().map(|p| (plain(p), Grant::Closed)));
     folders.push((plain(&plan.tmp), Grant::Free));
     folders.push((SHARED_TMP.into(), shared_grant));
     folders.sort_by_key(|(path, grant)| (path.components().count(), *grant));

@@ -17,11 +17,14 @@ fn plan() -> Plan {
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         workspaces: vec!["/Users/u/proj".into()],
         extra_write: vec![],
+        closed: vec![],
+        shallow: vec![],
         tmp: "/Users/u/tmp".into(),
         masks: vec![],
         sealed: vec![],
         mode: Mode::Default,
         network: Network::On,
+        guard: None,
     }
 }
 

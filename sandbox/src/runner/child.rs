@@ -33,6 +33,9 @@ pub(super) struct Confined {
     /// What the helper inside said: nothing yet, or at its end its report, if it made one.
     #[cfg(target_os = "linux")]
     pub(super) inner: Option<Option<crate::linux::inner::InnerReport>>,
+    /// What carries out its creating, replacing and removing calls, where there is one.
+    #[cfg(target_os = "linux")]
+    pub(super) broker: Option<crate::linux::broker::Running>,
 }
 
 impl Confined {
@@ -85,7 +88,7 @@ impl Confined {
         feed(&mut child, stdin);
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let helper = match launch.inner {
-            Some(plan) => Some(talk_to_inner(ours, plan, notifier)?),
+            Some(inner) => Some(talk_to_inner(ours, inner, plan, notifier)?),
             None => None,
         };
         wait_in_background(child, notifier);
@@ -95,6 +98,8 @@ impl Confined {
             backend: backend.name(),
             #[cfg(target_os = "linux")]
             inner: None,
+            #[cfg(target_os = "linux")]
+            broker: None,
         };
         Ok((confined, stdout, stderr))
     }
@@ -116,6 +121,18 @@ impl Confined {
         if let Some(pid) = self.pid {
             signal_group(pid, Signal::KILL);
         }
+    }
+
+    /// What came of the calls that the broker carried out.
+    #[cfg(target_os = "linux")]
+    pub(super) fn guarded(&mut self) -> crate::report::Guarded {
+        let broker = self.broker.take();
+        broker.map(|broker| broker.finish()).unwrap_or_default()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn guarded(&mut self) -> crate::report::Guarded {
+        crate::report::Guarded::default()
     }
 
     /// Whether the helper inside has yet to say how the command ended.
@@ -210,7 +227,8 @@ fn wait_in_background(mut child: Child, notifier: &Notifier) {
 #[cfg(target_os = "linux")]
 fn talk_to_inner(
     socket: UnixStream,
-    mut plan: String,
+    mut inner: String,
+    plan: &Plan,
     notifier: &Notifier,
 ) -> Result<Sender<Order>, Refused> {
     use crate::limits;
@@ -219,19 +237,28 @@ fn talk_to_inner(
         |e: std::io::Error| Refused::new(format!("hands-runner: socket: {e}"), "report this");
     let mut writer = socket.try_clone().map_err(fail)?;
     let (helper, orders) = channel();
-    plan.push('\n');
+    inner.push('\n');
     // Not on the main thread: a helper that never came up does not read, and a long plan would
     // block. Its end is then seen as an exit. One thread writes all, so that an order that comes
     // at once does not get in before the plan.
     std::thread::spawn(move || {
-        let mut told = writer.write_all(plan.as_bytes());
+        let mut told = writer.write_all(inner.as_bytes());
         while let (Ok(()), Ok(Order::Terminate)) = (told, orders.recv()) {
             told = writer.write_all(b"term\n");
         }
     });
+    let plan = plan.active_guard().map(|_| plan.clone());
     let notifier = notifier.clone();
     std::thread::spawn(move || {
-        let mut line = String::new();
+        let mut line = match plan.map(|plan| start_broker(&socket, &plan, &notifier)) {
+            Some(Ok(begun)) => begun,
+            Some(Err(reason)) => {
+                // Without a broker every call that it would answer fails.
+                let failed = crate::linux::inner::InnerReport::Failed(reason);
+                return notifier.send(Event::Inner(Some(failed)));
+            }
+            None => String::new(),
+        };
         let bounded = socket.take(limits::INNER_REPORT_BYTES);
         let _ = BufReader::new(bounded).read_line(&mut line);
         // No report, or half of one, is told too: nobody need wait for it any longer.
@@ -240,7 +267,29 @@ fn talk_to_inner(
     Ok(helper)
 }
 
+/// Takes the listener from the helper and puts a broker on it. Returns what of the helper's report
+/// came instead, if it failed before.
+#[cfg(target_os = "linux")]
+fn start_broker(socket: &UnixStream, plan: &Plan, notifier: &Notifier) -> Result<String, String> {
+    use crate::linux::{broker::Running, inner::receive_listener};
+    let listener = match receive_listener(socket) {
+        Ok(Ok(listener)) => listener,
+        Ok(Err(byte)) => return Ok(char::from(byte).to_string()),
+        Err(_) => return Ok(String::new()),
+    };
+    let guard = plan.active_guard().ok_or("no guard")?;
+    let running = Running::start(listener, plan, guard);
+    let running = running.map_err(|e| format!("starting the removal broker: {e}"))?;
+    notifier.send(Event::Guarding(running));
+    Ok(String::new())
+}
+
 #[cfg(not(target_os = "linux"))]
-fn talk_to_inner(_: UnixStream, _: String, _: &Notifier) -> Result<Sender<Order>, Refused> {
+fn talk_to_inner(
+    _: UnixStream,
+    _: String,
+    _: &Plan,
+    _: &Notifier,
+) -> Result<Sender<Order>, Refused> {
     Ok(channel().0)
 }

@@ -26,6 +26,8 @@ enum Event {
     Exited(std::io::Result<ExitStatus>),
     #[cfg(target_os = "linux")]
     Inner(Option<crate::linux::inner::InnerReport>),
+    #[cfg(target_os = "linux")]
+    Guarding(crate::linux::broker::Running),
 }
 
 /// Sends events to the main loop and wakes it from its poll.
@@ -271,6 +273,8 @@ impl Life {
             }
             #[cfg(target_os = "linux")]
             Event::Inner(report) => self.confined.inner = Some(report),
+            #[cfg(target_os = "linux")]
+            Event::Guarding(broker) => self.confined.broker = Some(broker),
         }
     }
 
@@ -318,6 +322,7 @@ impl Life {
                 Err(_) => break,
             }
         }
+        let guarded = self.confined.guarded();
         let (ending, left_behind) = self.ending()?;
         let both = self.output.finish();
         Ok(Done {
@@ -332,6 +337,7 @@ impl Life {
             spilled_bytes: both.spilled_bytes,
             spill_error: both.spill_error,
             wall_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            guarded,
         })
     }
 

@@ -167,8 +167,8 @@ async fn read_line(
 }
 
 /// Tries the sandbox in a process of its own.
-pub(crate) async fn canary(scratch: &Path) -> Report {
-    match try_canary(scratch).await {
+pub(crate) async fn canary(scratch: &Path, broker: bool) -> Report {
+    match try_canary(scratch, broker).await {
         Ok(report) => report,
         Err(e) => Report {
             backend: "none".into(),
@@ -183,9 +183,12 @@ pub(crate) async fn canary(scratch: &Path) -> Report {
     }
 }
 
-async fn try_canary(scratch: &Path) -> Result<Report, RunError> {
+async fn try_canary(scratch: &Path, broker: bool) -> Result<Report, RunError> {
     let program = program()?;
-    let args = ["canary".as_ref(), "--scratch".as_ref(), scratch.as_os_str()];
+    let mut args = vec!["canary".as_ref(), "--scratch".as_ref(), scratch.as_os_str()];
+    if !broker {
+        args.push("--no-broker".as_ref());
+    }
     let mut child = spawn(&program, &args)
         .map_err(|e| RunError::Broken(format!("starting {}: {e}", program.display())))?;
     let mut said = Vec::new();

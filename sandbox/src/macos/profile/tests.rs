@@ -14,6 +14,8 @@ fn plan() -> Plan {
         env: vec![],
         workspaces: vec![WORKSPACE.into()],
         extra_write: vec!["/Users/u/.cache/hands".into()],
+        closed: vec![],
+        shallow: vec![],
         tmp: TMP.into(),
         masks: vec![
             "/Users/u/.ssh".into(),
@@ -26,6 +28,7 @@ fn plan() -> Plan {
         ],
         mode: Mode::Default,
         network: Network::On,
+        guard: None,
     }
 }
 
@@ -279,6 +282,24 @@ fn whatever_a_rule_is_about_keeps_the_names_above_it() {
 }
 
 #[test]
+fn a_closed_folder_stays_as_it_is_and_an_open_one_inside_does_not() {
+    let at = |name: &str| format!("{WORKSPACE}/{name}");
+    let plan = Plan {
+        workspaces: vec![at("open").into(), at("all").into()],
+        closed: vec![WORKSPACE.into(), at("all/shut").into()],
+        ..plan()
+    };
+    let shut = [at("x"), at("other/x"), at("all/shut"), at("all/shut/x")];
+    let shut = shut.each_ref().map(String::as_str);
+    expect(&plan, false, WRITES, &shut);
+    expect(&plan, false, REMOVAL, &shut);
+    expect(&plan, true, READS, &shut);
+    let open = [at("open/x"), at("all/x")];
+    expect(&plan, true, WRITES, &open.each_ref().map(String::as_str));
+    expect(&plan, false, REMOVAL, &open.each_ref().map(String::as_str));
+}
+
+#[test]
 fn the_innermost_folder_decides() {
     let tmp = "/private/tmp/ws/.scratch/tmp";
     let plan = Plan {
@@ -458,6 +479,8 @@ fn no_rule_about_no_path() {
     let plan = Plan {
         workspaces: vec![],
         extra_write: vec![],
+        closed: vec![],
+        shallow: vec![],
         masks: vec![],
         sealed: vec![],
         ..plan()
@@ -499,6 +522,8 @@ fn nestings(mode: Mode) -> impl Iterator<Item = Plan> {
         Plan {
             workspaces: vec![pick(0)],
             extra_write: vec![],
+            closed: vec![],
+            shallow: vec![],
             tmp: pick(1),
             masks: vec![pick(2)],
             sealed: vec![pick(3)],

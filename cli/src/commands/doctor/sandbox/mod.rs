@@ -36,7 +36,7 @@ struct Outcome {
 }
 
 pub(super) fn checks(context: &Context, runner: Option<&Path>) -> Vec<Check> {
-    let outcome = runner.map(canary);
+    let outcome = runner.map(|runner| canary(runner, uses_broker(context)));
     let whole = outcome
         .as_ref()
         .is_some_and(|outcome| outcome.state == State::Ok);
@@ -78,13 +78,24 @@ impl Outcome {
     }
 }
 
-fn canary(runner: &Path) -> Outcome {
+/// Whether the server here would use the removal broker. A configuration that cannot be read says
+/// nothing against it.
+fn uses_broker(context: &Context) -> bool {
+    let loaded = hands_config::load(&context.home, &context.env, &hands_config::Flags::default());
+    loaded.map_or(true, |loaded| loaded.config.sandbox.broker)
+}
+
+fn canary(runner: &Path, broker: bool) -> Outcome {
     let failed = |detail: String| Outcome {
         state: State::Fail,
         detail,
         hint: None,
     };
-    let output = match ask(runner, &["canary"], limits::CANARY) {
+    let args: &[&str] = match broker {
+        true => &["canary"],
+        false => &["canary", "--no-broker"],
+    };
+    let output = match ask(runner, args, limits::CANARY) {
         Ok(output) => output,
         Err(why) => return failed(why),
     };
