@@ -192,6 +192,21 @@ fn nothing_of_a_repository_is_written() {
 }
 
 #[test]
+fn names_like_a_repositorys_make_no_secret_readable() {
+    let place = Place::new();
+    put(&place.at("p/.env"), SECRET);
+    put(&place.at("p/objects/.env"), SECRET);
+    let mut server = unchecked(&place);
+    server.bash("touch p/HEAD; mkdir p/refs").expect("ok");
+    silent(&mut server, "cat p/.env p/objects/.env");
+    server.end();
+    // A new server looks for the first time.
+    let mut server = unchecked(&place);
+    silent(&mut server, "cat p/.env p/objects/.env");
+    server.end();
+}
+
+#[test]
 fn names_that_are_no_text_stop_nothing() {
     let place = Place::new();
     let odd = place.workspace().join(std::ffi::OsStr::from_bytes(b"\xff"));

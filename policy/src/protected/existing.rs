@@ -91,8 +91,8 @@ fn look(folder: &Path, anywhere: &[&Compiled], survey: &mut Survey, waiting: &mu
     survey.entries += entries.len();
     let has = |wanted: &str| entries.iter().any(|entry| entry.file_name() == wanted);
     if has("HEAD") && has("objects") && has("refs") {
+        // Looked through like any other: a planner can make these names around a secret.
         survey.repositories.push(folder.to_path_buf());
-        return;
     }
     for entry in entries {
         let name = entry.file_name();
@@ -184,6 +184,21 @@ mod tests {
             survey(root.path(), false, later()).secrets,
             [at("a/b/id_ed25519")]
         );
+    }
+
+    #[test]
+    fn what_looks_like_a_repository_hides_no_secret() {
+        let root = tempfile::tempdir().unwrap();
+        let names = ["p/HEAD", "p/objects/.env", "p/refs/x", "p/.env", "p/a/.env"];
+        make(root.path(), &names);
+        let mut found = survey(root.path(), true, later());
+        found.secrets.sort();
+        let at = |name: &str| root.path().join(name);
+        assert_eq!(
+            found.secrets,
+            [at("p/.env"), at("p/a/.env"), at("p/objects/.env")]
+        );
+        assert_eq!(found.repositories, [at("p")]);
     }
 
     #[test]
