@@ -159,6 +159,7 @@ fn nothing_of_a_repository_is_written() {
         "bare/config",
         "bare/objects/x",
         "bare/refs/x",
+        "bare/worktrees/wt/commondir",
         "hg/.hg/hgrc",
     ] {
         put(&place.at(file), "old\n");
@@ -173,6 +174,8 @@ fn nothing_of_a_repository_is_written() {
         "echo x > repo/.git/worktrees/wt/commondir",
         "echo x >> bare/config",
         "mkdir bare/hooks",
+        "echo x > bare/worktrees/wt/commondir",
+        "echo x > bare/worktrees/wt/config.worktree",
         "echo x >> hg/.hg/hgrc",
     ] {
         server.bash(attack).expect("process");

@@ -25,6 +25,8 @@ pub(super) struct Policy {
     fixed_paths: HashSet<PathBuf>,
     /// Protected entries: nothing below them is changed either.
     protected: Vec<PathBuf>,
+    /// Git directories that do not have the name: bare ones, and those apart from their tree.
+    git_folders: Vec<PathBuf>,
     build_names: HashSet<OsString>,
     roots: Vec<PathBuf>,
     /// Roots of which only the entries directly in them are in reach.
@@ -53,6 +55,7 @@ impl Policy {
             removes: plan.mode == Mode::Default,
             fixed: fixed.map(|seen| seen.id).collect(),
             fixed_paths,
+            git_folders: git_folders(&protected),
             protected,
             build_names: guard.build_folders.iter().map(OsString::from).collect(),
             roots,
@@ -140,7 +143,7 @@ impl Policy {
 
     /// Git's own controls may not be changed, except in a repository that this call itself made.
     pub(super) fn may_control(&self, path: &Path, ledger: &Ledger) -> Result<(), No> {
-        match git_control(path) {
+        match git_control(path, &self.git_folders) {
             Some(folders) if !made_now(&folders, ledger) => Err(No {
                 errno: Errno::ACCESS,
                 why: Some("git runs what stands there".into()),
@@ -174,12 +177,25 @@ fn not_granted() -> No {
     No::because("its folder is not granted in this session")
 }
 
+/// The git directories among whose controls these are: each has a `commondir`, there or not.
+fn git_folders(protected: &[PathBuf]) -> Vec<PathBuf> {
+    let named = protected.iter().filter(|path| path.ends_with("commondir"));
+    named
+        .filter_map(|path| path.parent())
+        .filter(|folder| !folder.ends_with(".git"))
+        .map(Path::to_path_buf)
+        .collect()
+}
+
 /// For a name by which git is controlled, the folders from the git directory down to it.
-fn git_control(path: &Path) -> Option<Vec<PathBuf>> {
+fn git_control(path: &Path, git_folders: &[PathBuf]) -> Option<Vec<PathBuf>> {
     let parts: Vec<&OsStr> = path.iter().collect();
-    let git = parts
+    let by_name = parts
         .iter()
-        .position(|part| *part == ".git" || *part == ".hg")?;
+        .position(|part| *part == ".git" || *part == ".hg");
+    let around = git_folders.iter().filter(|folder| path.starts_with(folder));
+    let by_place = around.map(|folder| folder.iter().count() - 1).min();
+    let git = by_name.into_iter().chain(by_place).min()?;
     let below = &parts[git + 1..];
     let is = |part: &OsStr, names: &[&str]| names.iter().any(|name| part == *name);
     let end = below
@@ -210,6 +226,9 @@ mod tests {
 
     #[test]
     fn what_controls_git_is_known_by_its_name() {
+        let sealed = ["/w/bare/config", "/w/bare/commondir", "/w/.git/commondir"];
+        let apart = git_folders(&sealed.map(PathBuf::from));
+        assert_eq!(apart, [PathBuf::from("/w/bare")]);
         for control in [
             "/w/.git/config",
             "/w/a/.git/hooks",
@@ -221,8 +240,11 @@ mod tests {
             "/w/.git/modules/m/hooks/x",
             "/w/.git/worktrees/t/config.worktree",
             "/w/.hg/hgrc",
+            "/w/bare/hooks/post-receive",
+            "/w/bare/worktrees/t/commondir",
+            "/w/bare/modules/m/config",
         ] {
-            assert!(git_control(Path::new(control)).is_some(), "{control}");
+            assert!(git_control(Path::new(control), &apart).is_some(), "{control}");
         }
         for free in [
             "/w/config",
@@ -235,8 +257,10 @@ mod tests {
             "/w/.git/logs/refs/heads/hooks/x",
             "/w/.git/objects/info/attributes",
             "/w/.github/hooks",
+            "/w/bare/refs/heads/config",
+            "/w/barefoot/config",
         ] {
-            assert!(git_control(Path::new(free)).is_none(), "{free}");
+            assert!(git_control(Path::new(free), &apart).is_none(), "{free}");
         }
     }
 }
