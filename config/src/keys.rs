@@ -1,7 +1,8 @@
 //! One table of all settings. It drives reading, checking, showing and the reference page.
 
+use crate::hosts::HostRule;
 use crate::limits::{self, GIB, KIB, MIB};
-use crate::model::{Config, KeyStore, Mode, PermissionMode};
+use crate::model::{Config, KeyStore, Mode, Network, PermissionMode};
 use crate::text;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub enum Slot {
         /// Place.
         at: fn(&mut Config) -> &mut Duration,
     },
-    /// One word of a list.
+    /// One word of a list. Where `on` and `off` are among the words, true and false stand for them.
     Choice {
         /// The words.
         words: &'static [&'static str],
@@ -59,6 +60,8 @@ pub enum Slot {
     Names(fn(&mut Config) -> &mut Vec<String>),
     /// A list of names of folders, without a path.
     FolderNames(fn(&mut Config) -> &mut Vec<String>),
+    /// A list of hosts.
+    Hosts(fn(&mut Config) -> &mut Vec<HostRule>),
     /// One absolute path, or none; `~` is expanded.
     Path(fn(&mut Config) -> &mut Option<PathBuf>),
     /// A text that the setter checks.
@@ -88,6 +91,7 @@ impl Key {
             Slot::Paths(_) => "a list of paths".to_owned(),
             Slot::Names(_) => "a list of variable names".to_owned(),
             Slot::FolderNames(_) => "a list of folder names".to_owned(),
+            Slot::Hosts(_) => "a list of hosts".to_owned(),
             Slot::Path(_) => "a path".to_owned(),
             Slot::Text { what, .. } => (*what).to_owned(),
         }
@@ -107,6 +111,7 @@ impl Key {
                 .map(|path| path.to_string_lossy().into_owned())
                 .collect(),
             Slot::Names(at) | Slot::FolderNames(at) => at(&mut copy).clone().into(),
+            Slot::Hosts(at) => at(&mut copy).iter().map(HostRule::to_string).collect(),
             Slot::Path(at) => at(&mut copy)
                 .as_ref()
                 .map(|path| path.to_string_lossy().into_owned())
@@ -186,9 +191,27 @@ pub static KEYS: &[Key] = &[
     },
     Key {
         name: "sandbox.network",
-        slot: Slot::Bool(|c| &mut c.sandbox.network),
+        slot: Slot::Choice {
+            words: &["on", "off", "loopback", "hosts"],
+            later: &[],
+            get: |c| c.sandbox.network.as_str(),
+            set: |c, word| {
+                c.sandbox.network = match word {
+                    "on" => Network::On,
+                    "loopback" => Network::Loopback,
+                    "hosts" => Network::Hosts,
+                    _ => Network::Off,
+                }
+            },
+        },
         unit: "",
-        doc: "Whether commands reach the network when a call does not say.",
+        doc: "What commands reach of the network; a call may only ask for less. `on` (or true): whatever the machine reaches; `off` (or false): nothing; `loopback`: the servers of the session's other commands, on addresses of its own; `hosts`: those, and what `sandbox.hosts` names. The last two on Linux only.",
+    },
+    Key {
+        name: "sandbox.hosts",
+        slot: Slot::Hosts(|c| &mut c.sandbox.hosts),
+        unit: "",
+        doc: "With `sandbox.network = \"hosts\"`: the hosts that commands reach over http and https, through a proxy. `name`, `*.name` (what lies below it) or an address, each with `:port` for another port than 80 and 443. In the variable separated by commas. A name that leads to a private address is refused unless the address is named too.",
     },
     Key {
         name: "sandbox.command_check",

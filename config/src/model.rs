@@ -1,5 +1,6 @@
 //! The configuration as the rest of the workspace uses it.
 
+use crate::hosts::HostRule;
 use crate::limits;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,8 +38,10 @@ pub struct Config {
 pub struct Sandbox {
     /// What commands may change.
     pub mode: Mode,
-    /// Whether commands reach the network when a call does not say.
-    pub network: bool,
+    /// The most that a command reaches of the network; a call may only ask for less.
+    pub network: Network,
+    /// The hosts that commands reach where `network` is [`Network::Hosts`]; empty otherwise.
+    pub hosts: Vec<HostRule>,
     /// Whether a look at the command line comes before the sandbox.
     pub command_check: bool,
     /// Whether commands remove and replace through the broker, where the platform has one.
@@ -65,6 +68,31 @@ impl Mode {
             Mode::Default => "default",
             Mode::Strict => "strict",
             Mode::ReadOnly => "read-only",
+        }
+    }
+}
+
+/// What commands reach of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// Whatever the machine reaches.
+    On,
+    /// Nothing.
+    Off,
+    /// The other commands of the same session.
+    Loopback,
+    /// Those, and the hosts that are named.
+    Hosts,
+}
+
+impl Network {
+    /// The name in the configuration: `on`, `off`, `loopback`, `hosts`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Network::On => "on",
+            Network::Off => "off",
+            Network::Loopback => "loopback",
+            Network::Hosts => "hosts",
         }
     }
 }
@@ -258,7 +286,8 @@ impl Default for Config {
             reply_budget: Duration::from_secs(limits::REPLY_BUDGET_S),
             sandbox: Sandbox {
                 mode: Mode::Default,
-                network: true,
+                network: Network::On,
+                hosts: Vec::new(),
                 command_check: true,
                 broker: true,
                 build_folders: limits::BUILD_FOLDERS.map(str::to_owned).to_vec(),

@@ -24,6 +24,7 @@ mod backend;
 pub mod canary;
 mod capture;
 mod explain;
+mod hosts;
 pub mod limits;
 #[cfg(target_os = "linux")]
 pub mod linux;
@@ -36,6 +37,7 @@ pub mod runner;
 pub use backend::{Backend, Launch, Unavailable, platform_backend};
 pub use capture::Capture;
 pub use explain::{Made, Ruling, Rulings};
+pub use hosts::{Host, HostRule};
 pub use plan::{Guard, Mode, Network, Plan, Request};
 pub use report::{
     Done, Ending, Excerpt, Frame, Guarded, Kept, Order, Progress, decode_bytes, encode_bytes,

@@ -1,8 +1,9 @@
 //! What a confined child may do, in the platform's own terms but for no platform in particular.
 
+use crate::hosts::HostRule;
 use crate::path_bytes;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The part of the private tmp that stays wholly the command's own even when a workspace lies
 /// below `/tmp`.
@@ -24,13 +25,46 @@ pub enum Mode {
 }
 
 /// What of the network a command reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
     /// The machine's own network.
     On,
     /// None, but for a loopback interface of the command's own.
     Off,
+    /// None, but for a loopback interface that commands share. Linux only.
+    Loopback {
+        /// A file that stands for the network namespace that the command joins
+        /// (`linux::SessionNetwork`); absent: it gets one of its own.
+        #[serde(default)]
+        namespace: Option<PathBuf>,
+    },
+    /// The same, and these hosts through a proxy of the runner. Linux only.
+    Hosts {
+        /// As for `Loopback`.
+        #[serde(default)]
+        namespace: Option<PathBuf>,
+        /// What the proxy lets through.
+        rules: Vec<HostRule>,
+    },
+}
+
+impl Network {
+    /// The namespace that a command joins before its sandbox is made.
+    pub fn namespace(&self) -> Option<&Path> {
+        match self {
+            Self::On | Self::Off => None,
+            Self::Loopback { namespace } | Self::Hosts { namespace, .. } => namespace.as_deref(),
+        }
+    }
+
+    /// What the proxy lets through, where there is one.
+    pub fn rules(&self) -> Option<&[HostRule]> {
+        match self {
+            Self::Hosts { rules, .. } => Some(rules),
+            _ => None,
+        }
+    }
 }
 
 /// A confined child, described. Both backends compile from this one type, so that no rule can

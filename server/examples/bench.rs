@@ -230,14 +230,7 @@ impl Bench {
         let confinement = Confinement::new(&hub, "s-bench", tmp.clone());
         let argv = ["/bin/bash", "-c", "echo hello"].map(String::from).to_vec();
         let plan = confinement
-            .plan(
-                "bench",
-                argv,
-                self.workspace.clone(),
-                &[],
-                config.sandbox.network,
-                None,
-            )
+            .plan("bench", argv, self.workspace.clone(), &[], None, None)
             .map_err(|outcome| outcome.shown())?;
         let request = Request {
             plan,

@@ -214,7 +214,8 @@ fn expanded(session: &Session, text: &str) -> PathBuf {
 fn plan(session: &Session, real: &Path) -> Result<Plan, Outcome> {
     let folder = real.ancestors().skip(1).find(|folder| folder.is_dir());
     let folder = folder.unwrap_or(Path::new("/")).to_path_buf();
-    let network = session.config.sandbox.network;
+    // Nothing of it is shown, and less is made ready for it.
+    let network = Some(false);
     let argv = vec!["true".to_string()];
     let open = consent::writable(session);
     session

@@ -17,6 +17,8 @@ fn run() -> i32 {
             Ok(socket) => hands_sandbox::linux::inner::main(socket),
             Err(_) => usage(),
         },
+        #[cfg(target_os = "linux")]
+        ["send-namespace"] => hands_sandbox::linux::send_own_namespace(),
         #[cfg(target_os = "macos")]
         ["session", folder, rest @ ..] => hands_sandbox::macos::exec_in_session(folder, rest),
         ["canary", rest @ ..] => match CanaryArgs::read(rest) {

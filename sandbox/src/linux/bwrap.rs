@@ -20,10 +20,27 @@ const RUNNER_INSIDE: &str = "/dev/.hands-runner";
 /// Where the private tmp appears inside.
 const TMP: &str = "/tmp";
 
+/// Looks for bubblewrap in the folders where systems install it.
+///
+/// # Errors
+/// When it is in none of them.
+pub(super) fn find() -> Result<PathBuf, Unavailable> {
+    let found = CANDIDATES.iter().map(PathBuf::from).find(|p| p.is_file());
+    found.ok_or_else(|| Unavailable {
+        reason: format!(
+            "bubblewrap was not found (looked for {})",
+            CANDIDATES.join(", ")
+        ),
+        hint: "install it: apt-get install bubblewrap, dnf install bubblewrap or pacman -S \
+               bubblewrap"
+            .into(),
+    })
+}
+
 /// bubblewrap, where this machine has it.
 #[derive(Debug, Clone)]
 pub struct Bubblewrap {
-    program: Option<PathBuf>,
+    program: Result<PathBuf, Unavailable>,
     runner: PathBuf,
 }
 
@@ -31,7 +48,7 @@ impl Bubblewrap {
     /// Looks for bubblewrap in the folders where systems install it.
     pub fn find() -> Self {
         Self {
-            program: CANDIDATES.iter().map(PathBuf::from).find(|p| p.is_file()),
+            program: find(),
             runner: std::env::current_exe().unwrap_or_default(),
         }
     }
@@ -43,15 +60,7 @@ impl Backend for Bubblewrap {
     }
 
     fn launch(&self, plan: &Plan, socket: RawFd) -> Result<Launch, Unavailable> {
-        let program = self.program.clone().ok_or_else(|| Unavailable {
-            reason: format!(
-                "bubblewrap was not found (looked for {})",
-                CANDIDATES.join(", ")
-            ),
-            hint: "install it: apt-get install bubblewrap, dnf install bubblewrap or pacman -S \
-                   bubblewrap"
-                .into(),
-        })?;
+        let program = self.program.clone()?;
         let inner = InnerPlan::for_plan(plan).map_err(|e| Unavailable {
             reason: format!("this machine's mounts cannot be read: {e}"),
             hint: "see whether /proc is mounted".into(),
@@ -85,7 +94,8 @@ fn arguments(plan: &Plan, runner: &Path, socket: RawFd) -> Vec<OsString> {
     // namespace of its own accord.
     args.add(&[&"--unshare-user", &"--cap-drop", &"ALL"]);
     args.add(&[&"--unshare-pid", &"--unshare-ipc", &"--unshare-uts"]);
-    if plan.network == Network::Off {
+    // Where the runner has joined one already, that is the command's.
+    if plan.network != Network::On && plan.network.namespace().is_none() {
         args.add(&[&"--unshare-net"]);
     }
     // Process 1 is ours: nothing inside can signal it, and its end is the end of all of them.
@@ -243,5 +253,17 @@ mod tests {
             ..plan()
         };
         assert!(line(&off).contains("--unshare-net"));
+        for (namespace, own) in [(None, true), (Some("/proc/7/fd/9".into()), false)] {
+            let rules = Vec::new();
+            for network in [
+                Network::Loopback {
+                    namespace: namespace.clone(),
+                },
+                Network::Hosts { namespace, rules },
+            ] {
+                let plan = Plan { network, ..plan() };
+                assert_eq!(line(&plan).contains("--unshare-net"), own);
+            }
+        }
     }
 }

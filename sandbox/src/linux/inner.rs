@@ -1,7 +1,7 @@
 //! Inside bubblewrap: restrict this process, start the command, wait as process 1.
 
 use super::bound::HostView;
-use super::{ruleset, seccomp};
+use super::{netns, ruleset, seccomp};
 use crate::limits;
 use crate::path_bytes;
 use crate::plan::{Mode, Plan};
@@ -35,12 +35,26 @@ pub struct InnerPlan {
     /// Folders, as they appear inside, in which everything can be done.
     #[serde(with = "path_bytes::many")]
     pub free: Vec<PathBuf>,
+    /// Whether the runner has a proxy for the command, whose socket is made inside and sent to it,
+    /// before the broker's listener.
+    pub proxied: bool,
     /// What the mounts in the plan's folders must show.
     pub host: HostView,
 }
 
-/// The byte that travels with the listener.
+/// The byte that travels with the broker's listener.
 const LISTENER: u8 = b'L';
+/// The byte that travels with the proxy's socket.
+const PROXY: u8 = b'P';
+/// Variables that name a proxy for what is not said to be reached without one.
+const PROXIED: &[&str] = &[
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+];
 
 /// How the command ended, the helper's one answer; a JSON line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +116,7 @@ impl InnerPlan {
             kept,
             brokered,
             free,
+            proxied: plan.network.rules().is_some(),
             host: HostView::of(plan)?,
         })
     }
@@ -130,7 +145,7 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
     reader
         .read_line(&mut line)
         .map_err(|e| format!("reading the plan: {e}"))?;
-    let plan: InnerPlan = serde_json::from_str(&line).map_err(|e| format!("the plan: {e}"))?;
+    let mut plan: InnerPlan = serde_json::from_str(&line).map_err(|e| format!("the plan: {e}"))?;
     // Nobody inside may read or write this process's memory, whoever they run as.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| format!("prctl(PR_SET_DUMPABLE): {e}"))?;
@@ -139,9 +154,14 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
     let mounts = mounts.map_err(|e| format!("reading the mounts: {e}"))?;
     plan.host.check(&mounts)?;
     limit_resources();
+    if plan.proxied {
+        offer_proxy(socket, &mut plan.env)?;
+    }
     ruleset::restrict(&plan)?;
     if let Some(listener) = seccomp::restrict(!plan.brokered.is_empty())? {
-        hand_over(socket, listener)?;
+        // Our own copy is closed at once: when the runner is gone, nobody must wait for an answer.
+        netns::send(socket.as_fd(), LISTENER, listener.as_fd())
+            .map_err(|e| format!("sending the listener: {e}"))?;
     }
     let main_child = start(&plan)?;
     // The thread shares the filter: it was started after it.
@@ -150,42 +170,23 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
     Ok((ending, end_left_behind()))
 }
 
-/// Sends the listener to the runner. Our own copy is closed: when the runner is gone, nobody must
-/// wait for an answer.
-fn hand_over(socket: &UnixStream, listener: OwnedFd) -> Result<(), String> {
-    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-    let fds = [listener.as_fd()];
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
-        return Err("no room for the listener".into());
+/// Listens where the command's programs look for a proxy, gives the runner the listening end, and
+/// the command the variables by which programs find it.
+fn offer_proxy(socket: &UnixStream, env: &mut Vec<(String, String)>) -> Result<(), String> {
+    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0));
+    let listener = listener.map_err(|e| format!("listening for the proxy: {e}"))?;
+    let address = listener.local_addr();
+    let address = address.map_err(|e| format!("listening for the proxy: {e}"))?;
+    env.retain(|(name, _)| !name.to_ascii_lowercase().ends_with("_proxy"));
+    let proxy = format!("http://{address}");
+    for name in PROXIED {
+        env.push(((*name).into(), proxy.clone()));
     }
-    let data = [std::io::IoSlice::new(&[LISTENER])];
-    sendmsg(socket, &data, &mut control, SendFlags::empty())
-        .map(drop)
-        .map_err(|e| format!("sending the listener: {e}"))
-}
-
-/// Receives what the helper sends first: its listener, or the first byte of a report.
-pub(crate) fn receive_listener(socket: &UnixStream) -> std::io::Result<Result<OwnedFd, u8>> {
-    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-    let mut byte = [0];
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut data = [std::io::IoSliceMut::new(&mut byte)];
-    let got = recvmsg(socket, &mut data, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    if got.bytes == 0 {
-        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    for name in ["no_proxy", "NO_PROXY"] {
+        env.push((name.into(), "localhost,127.0.0.1,::1".into()));
     }
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(mut fds) = message {
-            return fds
-                .next()
-                .map(Ok)
-                .ok_or_else(|| std::io::ErrorKind::InvalidData.into());
-        }
-    }
-    Ok(Err(byte[0]))
+    netns::send(socket.as_fd(), PROXY, listener.as_fd())
+        .map_err(|e| format!("sending the proxy's socket: {e}"))
 }
 
 /// Marks every descriptor but the three standard ones to be closed at the next exec.

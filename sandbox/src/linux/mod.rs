@@ -9,8 +9,11 @@ pub(crate) mod broker;
 mod bwrap;
 pub mod inner;
 mod mountinfo;
+pub(crate) mod netns;
+pub(crate) mod proxy;
 mod ruleset;
 mod seccomp;
 
 pub use bwrap::Bubblewrap;
+pub use netns::{SessionNetwork, send_own as send_own_namespace};
 pub use ruleset::landlock_abi;

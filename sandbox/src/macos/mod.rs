@@ -19,7 +19,7 @@ mod session;
 pub use session::exec_in_session;
 
 use crate::backend::{Backend, Launch, Unavailable};
-use crate::plan::Plan;
+use crate::plan::{Network, Plan};
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Component, Path, PathBuf};
@@ -82,6 +82,13 @@ fn arguments(program: &Path, plan: &Plan) -> Vec<OsString> {
 
 /// Refuses what a profile cannot say faithfully: a rule that misses its path protects nothing.
 fn check(plan: &Plan) -> Result<(), Unavailable> {
+    if !matches!(plan.network, Network::On | Network::Off) {
+        return Err(Unavailable {
+            reason: "this system has no network namespaces, which `sandbox.network` asks for"
+                .into(),
+            hint: "set `sandbox.network` to `on` or `off`".into(),
+        });
+    }
     if plan.argv.is_empty() {
         return Err(Unavailable {
             reason: "the command is empty".into(),

@@ -36,6 +36,9 @@ pub(super) struct Confined {
     /// What carries out its creating, replacing and removing calls, where there is one.
     #[cfg(target_os = "linux")]
     pub(super) broker: Option<crate::linux::broker::Running>,
+    /// What it reaches hosts through, where these are filtered.
+    #[cfg(target_os = "linux")]
+    pub(super) proxy: Option<crate::linux::proxy::Running>,
 }
 
 impl Confined {
@@ -57,6 +60,7 @@ impl Confined {
             .launch(plan, theirs.as_raw_fd())
             .map_err(|e| Refused::new(e.reason, e.hint))?;
         let mut command = Command::new(&launch.program);
+        join_network(&mut command, plan)?;
         if launch.inner.is_some() {
             inherit(&theirs)?;
             command.process_group(0);
@@ -100,6 +104,8 @@ impl Confined {
             inner: None,
             #[cfg(target_os = "linux")]
             broker: None,
+            #[cfg(target_os = "linux")]
+            proxy: None,
         };
         Ok((confined, stdout, stderr))
     }
@@ -123,11 +129,16 @@ impl Confined {
         }
     }
 
-    /// What came of the calls that the broker carried out.
+    /// What came of the calls that the broker carried out, and which hosts were refused.
     #[cfg(target_os = "linux")]
     pub(super) fn guarded(&mut self) -> crate::report::Guarded {
         let broker = self.broker.take();
-        broker.map(|broker| broker.finish()).unwrap_or_default()
+        let mut guarded = broker.map(|broker| broker.finish()).unwrap_or_default();
+        let proxy = self.proxy.take();
+        guarded
+            .refused
+            .extend(proxy.into_iter().flat_map(|proxy| proxy.refused()));
+        guarded
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -192,6 +203,25 @@ impl Confined {
     }
 }
 
+/// Lets the sandbox be made in the network namespace that the plan names, if it names one.
+#[cfg(target_os = "linux")]
+fn join_network(command: &mut Command, plan: &Plan) -> Result<(), Refused> {
+    let Some(file) = plan.network.namespace() else {
+        return Ok(());
+    };
+    crate::linux::netns::join(command, file).map_err(|e| {
+        Refused::new(
+            format!("the session's network namespace {}: {e}", file.display()),
+            "begin a new session, or set `sandbox.network` to `off`",
+        )
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn join_network(_: &mut Command, _: &Plan) -> Result<(), Refused> {
+    Ok(())
+}
+
 /// Lets the next program inherit this descriptor.
 fn inherit(socket: &UnixStream) -> Result<(), Refused> {
     rustix::io::fcntl_setfd(socket.as_fd(), rustix::io::FdFlags::empty()).map_err(|e| {
@@ -247,17 +277,16 @@ fn talk_to_inner(
             told = writer.write_all(b"term\n");
         }
     });
-    let plan = plan.active_guard().map(|_| plan.clone());
+    let plan = plan.clone();
     let notifier = notifier.clone();
     std::thread::spawn(move || {
-        let mut line = match plan.map(|plan| start_broker(&socket, &plan, &notifier)) {
-            Some(Ok(begun)) => begun,
-            Some(Err(reason)) => {
+        let mut line = match serve(&socket, &plan, &notifier) {
+            Ok(begun) => begun,
+            Err(reason) => {
                 // Without a broker every call that it would answer fails.
                 let failed = crate::linux::inner::InnerReport::Failed(reason);
                 return notifier.send(Event::Inner(Some(failed)));
             }
-            None => String::new(),
         };
         let bounded = socket.take(limits::INNER_REPORT_BYTES);
         let _ = BufReader::new(bounded).read_line(&mut line);
@@ -267,20 +296,33 @@ fn talk_to_inner(
     Ok(helper)
 }
 
-/// Takes the listener from the helper and puts a broker on it. Returns what of the helper's report
-/// came instead, if it failed before.
+/// Takes from the helper what it offers, in its order, and puts proxy and broker on it. Returns what
+/// of the helper's report came instead, if it failed before.
 #[cfg(target_os = "linux")]
-fn start_broker(socket: &UnixStream, plan: &Plan, notifier: &Notifier) -> Result<String, String> {
-    use crate::linux::{broker::Running, inner::receive_listener};
-    let listener = match receive_listener(socket) {
-        Ok(Ok(listener)) => listener,
-        Ok(Err(byte)) => return Ok(char::from(byte).to_string()),
-        Err(_) => return Ok(String::new()),
-    };
-    let guard = plan.active_guard().ok_or("no guard")?;
-    let running = Running::start(listener, plan, guard);
-    let running = running.map_err(|e| format!("starting the removal broker: {e}"))?;
-    notifier.send(Event::Guarding(running));
+fn serve(socket: &UnixStream, plan: &Plan, notifier: &Notifier) -> Result<String, String> {
+    use crate::linux::{broker, netns::receive, proxy};
+    if let Some(rules) = plan.network.rules() {
+        match receive(socket) {
+            Ok((_, Some(listener))) => {
+                let running = proxy::Running::start(listener.into(), rules);
+                let running = running.map_err(|e| format!("starting the proxy: {e}"))?;
+                notifier.send(Event::Proxying(running));
+            }
+            Ok((byte, None)) => return Ok(char::from(byte).to_string()),
+            Err(_) => return Ok(String::new()),
+        }
+    }
+    if let Some(guard) = plan.active_guard() {
+        match receive(socket) {
+            Ok((_, Some(listener))) => {
+                let running = broker::Running::start(listener, plan, guard);
+                let running = running.map_err(|e| format!("starting the removal broker: {e}"))?;
+                notifier.send(Event::Guarding(running));
+            }
+            Ok((byte, None)) => return Ok(char::from(byte).to_string()),
+            Err(_) => return Ok(String::new()),
+        }
+    }
     Ok(String::new())
 }
 

@@ -28,6 +28,8 @@ enum Event {
     Inner(Option<crate::linux::inner::InnerReport>),
     #[cfg(target_os = "linux")]
     Guarding(crate::linux::broker::Running),
+    #[cfg(target_os = "linux")]
+    Proxying(crate::linux::proxy::Running),
 }
 
 /// Sends events to the main loop and wakes it from its poll.
@@ -275,6 +277,8 @@ impl Life {
             Event::Inner(report) => self.confined.inner = Some(report),
             #[cfg(target_os = "linux")]
             Event::Guarding(broker) => self.confined.broker = Some(broker),
+            #[cfg(target_os = "linux")]
+            Event::Proxying(proxy) => self.confined.proxy = Some(proxy),
         }
     }
 

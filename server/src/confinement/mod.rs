@@ -2,11 +2,13 @@
 
 mod environment;
 mod hidden;
+mod network;
 mod runner;
 mod sockets;
 mod zones;
 
 pub use hidden::own_programs;
+pub(crate) use network::in_words as network_in_words;
 pub(crate) use runner::canary as try_sandbox;
 pub use runner::{Finished, Order, RunError, run};
 
@@ -15,8 +17,9 @@ use crate::limits;
 use crate::outcome::{Code, Outcome, system};
 use hands_config::{Config, Mode};
 use hands_sandbox::canary::{Report, State};
-use hands_sandbox::{Guard, Network, Plan};
+use hands_sandbox::{Guard, Plan};
 use hidden::{Hidden, Search, Unknown};
+use network::SessionNet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,6 +36,7 @@ pub struct Confinement {
     search: Duration,
     extra_protected: Vec<PathBuf>,
     mode: Mode,
+    network: SessionNet,
     pass: Vec<String>,
     user_home: PathBuf,
     hands_home: PathBuf,
@@ -59,6 +63,7 @@ impl Confinement {
             search: Duration::from_secs(config.protect.search_s),
             extra_protected: config.protect.paths.clone(),
             mode: config.sandbox.mode,
+            network: SessionNet::new(config),
             pass: config.env.pass.clone(),
             user_home: hub.user_home.clone(),
             hands_home: hub.home.root().to_path_buf(),
@@ -165,17 +170,19 @@ impl Confinement {
     }
 
     /// The confined child for `argv`, one of the turn's. With `open`, it writes only in the folders
-    /// with these keys. Looks at the disk: not for async threads.
+    /// with these keys. `network` is what the call asked for, if it did. Looks at the disk: not for
+    /// async threads.
     ///
     /// # Errors
-    /// When a folder of the private tmp cannot be made, or it is not known what to hide or close.
+    /// When a folder of the private tmp cannot be made, it is not known what to hide or close, or
+    /// the configuration does not open the network that was asked for.
     pub fn plan(
         &self,
         turn_id: &str,
         argv: Vec<String>,
         cwd: PathBuf,
         env: &[(String, String)],
-        network: bool,
+        network: Option<bool>,
         open: Option<&[PathBuf]>,
     ) -> Result<Plan, Outcome> {
         let zones = self.zones(open)?;
@@ -195,10 +202,7 @@ impl Confinement {
                 Mode::Strict => hands_sandbox::Mode::Strict,
                 Mode::ReadOnly => hands_sandbox::Mode::ReadOnly,
             },
-            network: match network {
-                true => Network::On,
-                false => Network::Off,
-            },
+            network: self.network.of_call(network)?,
             guard: self.guard.clone().map(|guard| Guard {
                 turn_id: turn_id.to_string(),
                 ..guard

@@ -44,7 +44,7 @@ pub enum RunError {
 }
 
 /// Where the runner's program is: beside our own, never on a search path.
-fn program() -> Result<PathBuf, RunError> {
+pub(super) fn program() -> Result<PathBuf, RunError> {
     let own = std::env::current_exe()
         .map_err(|e| RunError::Broken(format!("finding our own program: {e}")))?;
     let runner = own.with_file_name("hands-runner");

@@ -107,7 +107,7 @@ pub(super) fn input_schema(session: &Session) -> Map<String, Value> {
             },
             "network": {
                 "type": ["boolean", "null"],
-                "description": format!("Whether it reaches the network; default {}.", session.config.sandbox.network),
+                "description": format!("{}.", confinement::network_in_words(&session.config)),
             },
         }),
         &["command"],
@@ -144,7 +144,7 @@ struct Wish {
     timeout: Duration,
     stdin: Option<String>,
     env: Vec<(String, String)>,
-    network: bool,
+    network: Option<bool>,
 }
 
 impl Wish {
@@ -160,9 +160,7 @@ impl Wish {
             timeout: Duration::from_secs(timeout.unwrap_or(limits.bash_timeout_s)),
             stdin: args.string("stdin")?.map(str::to_string),
             env: args.strings("env")?,
-            network: args
-                .boolean("network")?
-                .unwrap_or(session.config.sandbox.network),
+            network: args.boolean("network")?,
         };
         wish.check()?;
         Ok(wish)

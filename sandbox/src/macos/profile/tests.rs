@@ -527,7 +527,7 @@ fn nestings(mode: Mode) -> impl Iterator<Item = Plan> {
             tmp: pick(1),
             masks: vec![pick(2)],
             sealed: vec![pick(3)],
-            network: [Network::On, Network::Off][n % 2],
+            network: [Network::On, Network::Off][n % 2].clone(),
             ..in_mode(mode)
         }
     })
