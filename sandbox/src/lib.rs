@@ -31,7 +31,9 @@ pub mod linux;
 pub mod macos;
 mod path_bytes;
 mod plan;
+pub mod promise;
 mod report;
+mod repository;
 pub mod runner;
 
 pub use backend::{Backend, Launch, Unavailable, platform_backend};

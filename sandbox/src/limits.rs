@@ -36,7 +36,7 @@ pub const CANARY_BYTES: u64 = 64 * 1024;
 /// Age below which none of those files is dropped.
 pub const CANARY_KEEPS: Duration = Duration::from_secs(24 * 3600);
 /// Time the whole canary may take.
-pub const CANARY_TIMEOUT: Duration = Duration::from_secs(10);
+pub const CANARY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes of a sandbox program's own complaint that are passed on.
 pub const COMPLAINT_BYTES: usize = 2000;
 /// Threads that answer the calls of a command.

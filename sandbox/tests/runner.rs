@@ -383,7 +383,7 @@ fn the_canary_finds_every_promise_kept_and_leaves_nothing() {
         promises.len() >= 5 && promises.values().all(|held| held == true),
         "{report}"
     );
-    assert!(promises.contains_key("old_contents_are_kept"), "{report}");
+    assert!(promises.contains_key("work_cleans_up"), "{report}");
     assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
     let plain = Command::new(program())
         .args(["canary", "--no-broker", "--scratch"])
@@ -392,6 +392,6 @@ fn the_canary_finds_every_promise_kept_and_leaves_nothing() {
         .unwrap();
     let report: serde_json::Value = serde_json::from_slice(&plain.stdout).unwrap();
     assert_eq!(report["state"], "full", "{report}");
-    assert!(report["promises"].get("old_contents_are_kept").is_none());
+    assert!(report["promises"].get("work_cleans_up").is_none());
     world.none_left();
 }

@@ -3,6 +3,7 @@
 use super::inner::InnerPlan;
 use crate::backend::{Backend, Launch, Unavailable};
 use crate::plan::{Mode, Network, Plan};
+use crate::promise::{Keeping, Rule};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -52,11 +53,21 @@ impl Bubblewrap {
             runner: std::env::current_exe().unwrap_or_default(),
         }
     }
+
+    /// The same with another `hands-runner` than this program.
+    #[must_use]
+    pub fn run_by(self, runner: PathBuf) -> Self {
+        Self { runner, ..self }
+    }
 }
 
 impl Backend for Bubblewrap {
     fn name(&self) -> &'static str {
         "bubblewrap+landlock+seccomp"
+    }
+
+    fn keeps(&self, rule: Rule, guarded: bool) -> Keeping {
+        super::keeps(rule, guarded)
     }
 
     fn launch(&self, plan: &Plan, socket: RawFd) -> Result<Launch, Unavailable> {
@@ -89,13 +100,33 @@ impl Args {
 }
 
 fn arguments(plan: &Plan, runner: &Path, socket: RawFd) -> Vec<OsString> {
+    // Named one by one: a new part of a plan does not compile until it is said here what becomes
+    // of it on this platform.
+    let Plan {
+        // The helper inside starts the command, with its environment.
+        argv: _,
+        env: _,
+        cwd,
+        // All of these are mounts, see `binds`.
+        workspaces: _,
+        extra_write: _,
+        closed: _,
+        mode: _,
+        // These are the broker's.
+        shallow: _,
+        guard: _,
+        tmp,
+        masks,
+        sealed,
+        network,
+    } = plan;
     let mut args = Args(Vec::new());
     // As root bubblewrap keeps every capability unless told otherwise, and makes no user
     // namespace of its own accord.
     args.add(&[&"--unshare-user", &"--cap-drop", &"ALL"]);
     args.add(&[&"--unshare-pid", &"--unshare-ipc", &"--unshare-uts"]);
     // Where the runner has joined one already, that is the command's.
-    if plan.network != Network::On && plan.network.namespace().is_none() {
+    if *network != Network::On && network.namespace().is_none() {
         args.add(&[&"--unshare-net"]);
     }
     // Process 1 is ours: nothing inside can signal it, and its end is the end of all of them.
@@ -112,21 +143,21 @@ fn arguments(plan: &Plan, runner: &Path, socket: RawFd) -> Vec<OsString> {
     // bubblewrap covers this by itself only where it sees that it could be written.
     args.add(&[&"--ro-bind", &"/proc/sys", &"/proc/sys"]);
     args.add(&[&"--ro-bind", &runner, &RUNNER_INSIDE]);
-    args.add(&[&"--bind", &plan.tmp, &TMP]);
+    args.add(&[&"--bind", tmp, &TMP]);
     for (place, bind) in binds(plan) {
         args.add(&[&bind, place, place]);
     }
-    for sealed in plan.sealed.iter().filter(|p| p.exists()) {
+    for sealed in sealed.iter().filter(|p| p.exists()) {
         args.add(&[&"--ro-bind", sealed, sealed]);
     }
-    for mask in plan.masks.iter().filter(|p| is_visible(p, plan)) {
+    for mask in masks.iter().filter(|p| is_visible(p, plan)) {
         if mask.is_dir() {
             args.add(&[&"--tmpfs", mask, &"--remount-ro", mask]);
         } else {
             args.add(&[&"--ro-bind", &"/dev/null", mask]);
         }
     }
-    args.add(&[&"--chdir", &plan.cwd, &"--", &RUNNER_INSIDE, &"inner"]);
+    args.add(&[&"--chdir", cwd, &"--", &RUNNER_INSIDE, &"inner"]);
     args.add(&[&socket.to_string()]);
     args.0
 }

@@ -11,9 +11,11 @@ pub mod inner;
 mod mountinfo;
 pub(crate) mod netns;
 pub(crate) mod proxy;
+mod promise;
 mod ruleset;
 mod seccomp;
 
 pub use bwrap::Bubblewrap;
 pub use netns::{SessionNetwork, send_own as send_own_namespace};
+pub use promise::keeps;
 pub use ruleset::landlock_abi;

@@ -14,12 +14,15 @@
 #[cfg(test)]
 mod evaluate;
 pub mod profile;
+mod promise;
 mod session;
 
+pub use promise::keeps;
 pub use session::exec_in_session;
 
 use crate::backend::{Backend, Launch, Unavailable};
 use crate::plan::{Network, Plan};
+use crate::promise::{Keeping, Rule};
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Component, Path, PathBuf};
@@ -49,6 +52,10 @@ impl Seatbelt {
 impl Backend for Seatbelt {
     fn name(&self) -> &'static str {
         "seatbelt"
+    }
+
+    fn keeps(&self, rule: Rule, guarded: bool) -> Keeping {
+        keeps(rule, guarded)
     }
 
     fn launch(&self, plan: &Plan, _: RawFd) -> Result<Launch, Unavailable> {
@@ -82,27 +89,41 @@ fn arguments(program: &Path, plan: &Plan) -> Vec<OsString> {
 
 /// Refuses what a profile cannot say faithfully: a rule that misses its path protects nothing.
 fn check(plan: &Plan) -> Result<(), Unavailable> {
-    if !matches!(plan.network, Network::On | Network::Off) {
+    // Named one by one: a new part of a plan does not compile until it is said here what becomes
+    // of it on this platform.
+    let Plan {
+        argv,
+        cwd,
+        env,
+        workspaces,
+        extra_write,
+        closed,
+        // Nobody sees who made a folder: those that are there are named in `closed`.
+        shallow: _,
+        tmp,
+        masks,
+        sealed,
+        network,
+        // Matched whole by the profile.
+        mode: _,
+        // There is no broker; of its rules the build folders count.
+        guard: _,
+    } = plan;
+    if !matches!(network, Network::On | Network::Off) {
         return Err(Unavailable {
             reason: "this system has no network namespaces, which `sandbox.network` asks for"
                 .into(),
             hint: "set `sandbox.network` to `on` or `off`".into(),
         });
     }
-    if plan.argv.is_empty() {
+    if argv.is_empty() {
         return Err(Unavailable {
             reason: "the command is empty".into(),
             hint: "give a program to run".into(),
         });
     }
-    let lists = [
-        &plan.workspaces,
-        &plan.extra_write,
-        &plan.closed,
-        &plan.masks,
-        &plan.sealed,
-    ];
-    let mut paths = lists.into_iter().flatten().chain([&plan.tmp, &plan.cwd]);
+    let lists = [workspaces, extra_write, closed, masks, sealed];
+    let mut paths = lists.into_iter().flatten().chain([tmp, cwd]);
     if let Some(path) = paths.find(|path| !is_usable(path)) {
         return Err(Unavailable {
             reason: format!(
@@ -114,7 +135,7 @@ fn check(plan: &Plan) -> Result<(), Unavailable> {
         });
     }
     let obeyed = |name: &&String| OBEYED_OUTSIDE.iter().any(|start| name.starts_with(start));
-    match plan.env.iter().map(|(name, _)| name).find(obeyed) {
+    match env.iter().map(|(name, _)| name).find(obeyed) {
         None => Ok(()),
         Some(name) => Err(Unavailable {
             reason: format!(

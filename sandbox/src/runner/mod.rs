@@ -3,7 +3,7 @@
 mod child;
 mod output;
 
-use crate::backend::platform_backend;
+use crate::backend::{Backend, platform_backend};
 use crate::limits;
 use crate::plan::Request;
 use crate::report::{Done, Ending, Frame, Order, Progress, decode_bytes};
@@ -52,7 +52,7 @@ impl Notifier {
 pub fn main() -> i32 {
     let mut input = BufReader::new(std::io::stdin());
     let last = match read_request(&mut input) {
-        Ok(request) => match run(request, input) {
+        Ok(request) => match run(platform_backend().as_ref(), request, input) {
             Ok(done) => Frame::Done(Box::new(done)),
             Err(refused) => refused.frame(),
         },
@@ -61,14 +61,14 @@ pub fn main() -> i32 {
     i32::from(write_frame(&last).is_err())
 }
 
-/// Runs a request in this process, with nobody to give orders.
+/// Runs a request in this process and this sandbox, with nobody to give orders.
 ///
 /// # Errors
 /// The reason and the hint of a command that was not started.
-pub fn run_here(request: Request) -> Result<Done, (String, String)> {
+pub(crate) fn run_here(backend: &dyn Backend, request: Request) -> Result<Done, (String, String)> {
     let (input, _owner) = crate::canary::silent_input()
         .map_err(|e| (format!("socket pair: {e}"), "free descriptors".to_string()))?;
-    run(request, input).map_err(|refused| (refused.message, refused.hint))
+    run(backend, request, input).map_err(|refused| (refused.message, refused.hint))
 }
 
 /// A command that was not started.
@@ -110,7 +110,11 @@ fn write_frame(frame: &Frame) -> std::io::Result<()> {
     out.flush()
 }
 
-fn run(request: Request, input: impl BufRead + Send + 'static) -> Result<Done, Refused> {
+fn run(
+    backend: &dyn Backend,
+    request: Request,
+    input: impl BufRead + Send + 'static,
+) -> Result<Done, Refused> {
     let started = Instant::now();
     let stdin = match &request.stdin {
         None => None,
@@ -134,8 +138,7 @@ fn run(request: Request, input: impl BufRead + Send + 'static) -> Result<Done, R
         events: sender,
         waker: wake_write.into(),
     };
-    let (confined, stdout, stderr) =
-        Confined::start(platform_backend().as_ref(), &request.plan, stdin, &notifier)?;
+    let (confined, stdout, stderr) = Confined::start(backend, &request.plan, stdin, &notifier)?;
     std::thread::spawn(move || follow_orders(input, &notifier));
     let mut life = Life {
         output: Output::new(&request),

@@ -174,6 +174,7 @@ pub(crate) async fn canary(scratch: &Path, broker: bool) -> Report {
             backend: "none".into(),
             state: State::None,
             promises: BTreeMap::new(),
+            findings: Vec::new(),
             reason: Some(e.to_string()),
             hint: Some(match e {
                 RunError::Refused { hint, .. } => hint,

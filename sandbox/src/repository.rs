@@ -13,19 +13,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MOST_INDEX: u64 = 256 * 1024 * 1024;
 /// Bytes of a small file of git's (HEAD, a reference, a list of packed ones).
 const MOST_SMALL: u64 = 16 * 1024 * 1024;
-/// Where git is, if it is the system's.
-pub(super) const GIT: &str = "/usr/bin/git";
+/// Where git is, if it is the system's. (On macOS `/usr/bin/git` asks the person to install it.)
+#[cfg(not(target_os = "macos"))]
+pub(crate) const PROGRAMS: &[&str] = &["/usr/bin/git"];
+/// Where git is, if it is the system's. (On macOS `/usr/bin/git` asks the person to install it.)
+#[cfg(target_os = "macos")]
+pub(crate) const PROGRAMS: &[&str] = &[
+    "/Library/Developer/CommandLineTools/usr/bin/git",
+    "/Applications/Xcode.app/Contents/Developer/usr/bin/git",
+];
+
+/// The system's git, where there is one.
+pub(crate) fn program() -> Option<&'static Path> {
+    let mut paths = PROGRAMS.iter().map(Path::new);
+    paths.find(|path| path.is_file())
+}
 
 /// A repository with a working tree.
 #[derive(Debug, Clone)]
-pub(super) struct Repository {
+pub(crate) struct Repository {
     tree: PathBuf,
     git_dir: PathBuf,
 }
 
 impl Repository {
     /// The repository whose working tree a path lies in.
-    pub(super) fn around(path: &Path) -> Option<Self> {
+    pub(crate) fn around(path: &Path) -> Option<Self> {
         path.ancestors().skip(1).find_map(|tree| {
             let git = tree.join(".git");
             let info = git.symlink_metadata().ok()?;
@@ -41,7 +54,7 @@ impl Repository {
     }
 
     /// Where its working tree is.
-    pub(super) fn tree(&self) -> &Path {
+    pub(crate) fn tree(&self) -> &Path {
         &self.tree
     }
 
@@ -51,7 +64,7 @@ impl Repository {
     }
 
     /// The paths in its index; nothing when the index cannot be read.
-    pub(super) fn index(&self) -> Option<Index> {
+    pub(crate) fn index(&self) -> Option<Index> {
         Index::read(&self.git_dir.join("index"))
     }
 
@@ -64,7 +77,7 @@ impl Repository {
     }
 
     /// The commit that is checked out.
-    pub(super) fn head(&self) -> Option<String> {
+    pub(crate) fn head(&self) -> Option<String> {
         let mut text = small(&self.git_dir.join("HEAD"))?;
         // A reference may name another one; a few are enough.
         for _ in 0..4 {
@@ -84,7 +97,7 @@ impl Repository {
 
     /// Whether git ignores this folder by the rules of a commit, and has nothing in it. `scratch`
     /// is a folder of our own.
-    pub(super) fn ignores(&self, folder: &Path, commit: &str, scratch: &Path) -> bool {
+    pub(crate) fn ignores(&self, folder: &Path, commit: &str, scratch: &Path) -> bool {
         self.try_ignores(folder, commit, scratch).unwrap_or(false)
     }
 
@@ -139,10 +152,11 @@ fn small(path: &Path) -> Option<String> {
 /// Opens a regular file, and never waits for a pipe's other end.
 fn open_plain(path: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt;
+    let non_blocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).ok()?;
     let mut options = File::options();
     let file = options
         .read(true)
-        .custom_flags(libc::O_NONBLOCK)
+        .custom_flags(non_blocking)
         .open(path)
         .ok()?;
     file.metadata().ok()?.is_file().then_some(file)
@@ -150,10 +164,10 @@ fn open_plain(path: &Path) -> Option<File> {
 
 /// The paths that git tracks.
 #[derive(Debug, Default)]
-pub(super) struct Index(BTreeSet<Vec<u8>>);
+pub(crate) struct Index(BTreeSet<Vec<u8>>);
 
 impl Index {
-    pub(super) fn read(path: &Path) -> Option<Self> {
+    pub(crate) fn read(path: &Path) -> Option<Self> {
         let mut bytes = Vec::new();
         open_plain(path)?
             .take(MOST_INDEX)
@@ -162,7 +176,7 @@ impl Index {
         Self::parse(&bytes, 20).or_else(|| Self::parse(&bytes, 32))
     }
 
-    pub(super) fn has(&self, path: &[u8]) -> bool {
+    pub(crate) fn has(&self, path: &[u8]) -> bool {
         self.0.contains(path)
     }
 
@@ -283,7 +297,7 @@ impl Scratch {
 
     /// What git says.
     fn git(&self, args: &[&str], input: &[u8]) -> Option<Vec<u8>> {
-        let mut child = Command::new(GIT)
+        let mut child = Command::new(program()?)
             .args(args)
             .env_clear()
             .envs([
@@ -348,7 +362,7 @@ impl Scratch {
 }
 
 /// Whether git tracks this path, by the index of the repository around it.
-pub(super) fn tracks(path: &Path) -> bool {
+pub(crate) fn tracks(path: &Path) -> bool {
     let found = Repository::around(path);
     found.is_some_and(|repository| {
         let inner = repository.inner(path);
@@ -362,7 +376,7 @@ mod tests {
     use super::*;
 
     fn git(folder: &Path, args: &[&str]) {
-        let output = Command::new(GIT)
+        let output = Command::new(program().unwrap())
             .args(["-c", "user.name=a", "-c", "user.email=a@b", "-C"])
             .arg(folder)
             .args(args)
