@@ -223,7 +223,7 @@ pub static KEYS: &[Key] = &[
         name: "sandbox.broker",
         slot: Slot::Bool(|c| &mut c.sandbox.broker),
         unit: "",
-        doc: "Linux: whether commands remove, replace and rename in the workspaces through the broker, which keeps what would be lost. Without it they remove and rename nothing there, and what they overwrite is not kept.",
+        doc: "Linux: whether commands remove, replace and rename in the workspaces through the broker, which keeps what would be lost. Without it they remove and rename nothing there, and what they overwrite is not kept. macOS: whether build folders are free.",
     },
     Key {
         name: "sandbox.build_folders",

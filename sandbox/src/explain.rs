@@ -135,8 +135,18 @@ impl Plan {
         if let Some(guard) = self.active_guard() {
             return crate::linux::broker::explain(self, guard, path);
         }
+        let kept = Ruling::yes("workspace", "overwritten content is not kept");
+        let is_free = |path: &Path| {
+            crate::macos::freed(self)
+                .iter()
+                .any(|f| path.starts_with(f))
+        };
+        if cfg!(target_os = "macos") && is_free(path) {
+            let why = "git ignores what is in this folder of build products";
+            return (kept, Ruling::yes("build_folder", why));
+        }
         (
-            Ruling::yes("workspace", "overwritten content is not kept"),
+            kept,
             Ruling::no(
                 "no_broker",
                 "without the removal broker nothing in a workspace is removed or renamed",

@@ -67,3 +67,9 @@ pub const PROXY_HEAD_TIME: Duration = Duration::from_secs(30);
 pub const PROXY_TICK: Duration = Duration::from_millis(1);
 /// Time for connecting to one address of a host.
 pub const PROXY_CONNECT_TIME: Duration = Duration::from_secs(10);
+/// Folders below a workspace in which the macOS profile looks for build folders, levels.
+pub const BUILD_DEPTH: usize = 4;
+/// Folders that are looked through for that in all.
+pub const BUILD_LOOKS: usize = 2000;
+/// Build folders that a profile frees.
+pub const BUILD_FOLDERS: usize = 300;

@@ -109,7 +109,8 @@ pub struct Plan {
     /// What of the network is reached.
     pub network: Network,
     /// What lets a command remove and replace files in the workspaces with nothing lost. Without
-    /// it nothing there can be removed or renamed. Linux only; elsewhere it is passed over.
+    /// it nothing there can be removed or renamed. Elsewhere than on Linux there is no broker: of its
+    /// rules only the build folders count there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<Guard>,
 }

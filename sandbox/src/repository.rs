@@ -97,32 +97,56 @@ impl Repository {
 
     /// Whether git ignores this folder by the rules of a commit, and has nothing in it. `scratch`
     /// is a folder of our own.
+    #[cfg(any(test, target_os = "linux"))]
     pub(crate) fn ignores(&self, folder: &Path, commit: &str, scratch: &Path) -> bool {
-        self.try_ignores(folder, commit, scratch).unwrap_or(false)
+        let folders = [folder.to_path_buf()];
+        let ignored = self.ignored(&folders, commit, scratch);
+        ignored.is_some_and(|ignored| !ignored.is_empty())
     }
 
-    fn try_ignores(&self, folder: &Path, head: &str, scratch: &Path) -> Option<bool> {
-        let inner = self.inner(folder)?;
-        if inner.is_empty() || inner.contains(&b'\n') || self.index()?.has_below(inner) {
-            return Some(false);
+    /// Those of these folders that git ignores by the rules of a commit, and has nothing in.
+    /// Nothing, where the repository cannot be read.
+    pub(crate) fn ignored(
+        &self,
+        folders: &[PathBuf],
+        head: &str,
+        scratch: &Path,
+    ) -> Option<Vec<PathBuf>> {
+        let index = self.index()?;
+        let asked: Vec<(&PathBuf, &[u8])> = folders
+            .iter()
+            .filter_map(|folder| Some((folder, self.inner(folder)?)))
+            .filter(|(_, inner)| !inner.is_empty() && !inner.contains(&b'\n'))
+            .filter(|(_, inner)| !index.has_below(inner))
+            .collect();
+        if asked.is_empty() {
+            return Some(Vec::new());
         }
         let empty = Scratch::make(scratch)?;
         empty.lend_objects(&self.common_dir().join("objects"), head.len())?;
-        let above: Vec<&Path> = folder.ancestors().skip(1).collect();
-        let above = above.iter().filter(|up| up.starts_with(&self.tree));
-        let rules: Vec<Vec<u8>> = above
+        let above = asked
+            .iter()
+            .flat_map(|(folder, _)| folder.ancestors().skip(1));
+        let rules: BTreeSet<Vec<u8>> = above
+            .filter(|up| up.starts_with(&self.tree))
             .filter_map(|up| self.inner(&up.join(".gitignore")).map(<[u8]>::to_vec))
             .collect();
-        let mut wanted = vec![inner.to_vec()];
-        wanted.extend(rules.clone());
+        let mut wanted: Vec<Vec<u8>> = asked.iter().map(|(_, inner)| inner.to_vec()).collect();
+        wanted.extend(rules.iter().cloned());
         let mut found = empty.contents(head, &wanted)?.into_iter();
-        if found.next()?.is_some() {
-            return Some(false);
-        }
+        let is_committed: Vec<bool> = found
+            .by_ref()
+            .take(asked.len())
+            .map(|content| content.is_some())
+            .collect();
         for (path, content) in rules.iter().zip(found) {
             empty.place(path, content.as_deref())?;
         }
-        empty.asks_ignored(inner)
+        let inner: Vec<&[u8]> = asked.iter().map(|(_, inner)| *inner).collect();
+        let ignored = empty.ask_ignored(&inner)?;
+        let free = asked.iter().zip(is_committed);
+        let free = free.filter(|((_, inner), committed)| !committed && ignored.contains(*inner));
+        Some(free.map(|((folder, _), _)| (*folder).clone()).collect())
     }
 }
 
@@ -314,9 +338,13 @@ impl Scratch {
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        // Short: a few names, which fit in the pipe before anything is read.
-        child.stdin.take()?.write_all(input).ok()?;
-        Some(child.wait_with_output().ok()?.stdout)
+        // From a thread of its own: many names do not fit in the pipe before anything is read.
+        let mut stdin = child.stdin.take()?;
+        let input = input.to_vec();
+        let writer = std::thread::spawn(move || stdin.write_all(&input));
+        let output = child.wait_with_output().ok()?;
+        writer.join().ok()?.ok()?;
+        Some(output.stdout)
     }
 
     /// The contents of these paths in a commit; nothing for those that are not in it.
@@ -352,16 +380,30 @@ impl Scratch {
         std::fs::write(to, content).ok()
     }
 
-    fn asks_ignored(&self, folder: &[u8]) -> Option<bool> {
-        let folder = std::ffi::OsStr::from_bytes(folder);
-        std::fs::create_dir_all(self.0.join("tree").join(folder)).ok()?;
-        let input = [folder.as_bytes(), b"\0"].concat();
+    /// Which of these folders git ignores.
+    fn ask_ignored(&self, folders: &[&[u8]]) -> Option<BTreeSet<Vec<u8>>> {
+        let mut input = Vec::new();
+        for folder in folders {
+            let at = self
+                .0
+                .join("tree")
+                .join(std::ffi::OsStr::from_bytes(folder));
+            std::fs::create_dir_all(at).ok()?;
+            input.extend([*folder, b"\0"].concat());
+        }
         let listed = self.git(&["check-ignore", "-z", "--stdin"], &input)?;
-        Some(!listed.is_empty())
+        let names = listed.split(|byte| *byte == 0);
+        Some(
+            names
+                .filter(|name| !name.is_empty())
+                .map(<[u8]>::to_vec)
+                .collect(),
+        )
     }
 }
 
 /// Whether git tracks this path, by the index of the repository around it.
+#[cfg(any(test, target_os = "linux"))]
 pub(crate) fn tracks(path: &Path) -> bool {
     let found = Repository::around(path);
     found.is_some_and(|repository| {
@@ -473,6 +515,16 @@ mod tests {
         ] {
             assert_eq!(ignores(name), expected, "{name}");
         }
+        let many: Vec<PathBuf> = ["target", "dist", "sub/dist", "build", "tracked/target"]
+            .map(|name| at.join(name))
+            .to_vec();
+        let repository = Repository::around(&many[0]).unwrap();
+        let head = repository.head().unwrap();
+        let free = repository.ignored(&many, &head, scratch.path()).unwrap();
+        assert_eq!(
+            free,
+            ["target", "sub/dist", "build"].map(|name| at.join(name))
+        );
         std::fs::write(at.join(".gitignore"), "dist\n").unwrap();
         assert!(
             !ignores("dist") && ignores("target"),

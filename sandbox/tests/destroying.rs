@@ -7,6 +7,7 @@
 mod common;
 
 use common::World;
+use common::lines::{FROM_THE_LIST, LINES};
 use hands_sandbox::Mode;
 
 const PRECIOUS: &str = "precious\n";
@@ -24,76 +25,6 @@ const OVERWRITING: &[&str] = &[
     "openssl",
     "python3 -c 'import mmap",
     "fallocate",
-];
-
-/// How many of the lines are the list itself.
-const FROM_THE_LIST: usize = 44;
-
-const LINES: &[&str] = &[
-    r"rm v",
-    r"\rm v",
-    r"/bin/rm -f v",
-    r"command rm v",
-    r"busybox rm v",
-    r#"eval "r""m v""#,
-    r"printf v | xargs rm",
-    r"find . -name v -exec unlink {} \;",
-    r"git init -q . ; git add v; git rm -qf v",
-    r"cp -r $G/.git .; git reset -q --hard",
-    r"unlink v",
-    r#"python3 -c 'import os; os.remove("v")'"#,
-    r#"perl -e 'unlink "v"'"#,
-    r#"awk 'BEGIN{system("rm v")}'"#,
-    r#"vim.tiny -N -u NONE -n -es -c "call delete('v')" -c '!rm v' -c q </dev/null"#,
-    r"mv v $TMPDIR/",
-    r"cp o v",
-    r"install o v",
-    r"ln -sf o v",
-    r"echo x >| v",
-    r"truncate -s 0 v",
-    r"dd if=/dev/zero of=v conv=notrunc bs=9 count=1 status=none",
-    r"shred v",
-    r"rsync -a --remove-source-files v $TMPDIR/",
-    r"(cd $TMPDIR; cp $W/o v; tar cf t2.tar v); tar xf $TMPDIR/t2.tar",
-    r"gzip v",
-    r"sort -o v /dev/null",
-    r"perl -i -ne '' v",
-    r"sh <<<'rm v'",
-    r"printf 'rm v\n' > $TMPDIR/s; sh $TMPDIR/s",
-    r"{rm,v}",
-    r"rm${IFS}v",
-    r"exec rm v",
-    r"sqlite3 :memory: '.shell rm v'",
-    r"printf 'a:\n\t@rm v\n' | make -s -f -",
-    r"curl -s -o v file:///dev/null",
-    r"printf '1,$d\nw\nq\n' | ed -s v",
-    r"printf -- 'diff --git a/v b/v\ndeleted file mode 100644\n--- a/v\n+++ /dev/null\n@@ -1 +0,0 @@\n-precious\n' | git apply",
-    r"openssl rand -out v 4",
-    r"/lib64/ld-linux-x86-64.so.2 /bin/rm v",
-    r#"python3 -c 'import mmap; f=open("v","r+b"); m=mmap.mmap(f.fileno(),0); m[:]=b"X"*len(m)'"#,
-    r"fallocate -p -o 0 -l 9 v",
-    r"ln v $TMPDIR/l && rm -f v",
-    r"sudo -n rm v",
-    // Beyond the list: what takes several steps, or a hole of its own.
-    r"mv v w; rm w; rm -f v",
-    r"mv v .w; : > v; rm .w; rm v",
-    r"mkdir k; mv v k; rm -rf k",
-    r"mv d k; rm -rf k; mv k/e e2; rm e2",
-    r"ln v l; rm v; rm l; ln v m; : > m",
-    r"git init -q .; git add v; git rm -qf v; git gc -q --prune=now; rm -rf .git",
-    r"git init -q .; git add .; git commit -qm 1; echo x > v; git checkout -qf .; git clean -fdxq",
-    r"git init -q .; git clean -fdxq; git stash -u -q",
-    r"printf 'target\n' > .gitignore; git init -q .; mkdir target; mv v target/; rm -rf target",
-    r"printf 'k\n' > .gitignore; git init -q .; git add .; git commit -qm 1; mv d target; rm -rf target",
-    r"mv v target; mkdir t; ln -s v t/l; cp o t/l; rm -rf t v",
-    r"chmod 000 v; rm -f v; chmod 644 v; echo x > v; rm v",
-    r"mkdir x; cp o x/v; cp -r x/. .; mv -f x/v v; find . -delete",
-    r"busybox cp -f o v; busybox mv o v; busybox rm v",
-    r"perl -i -pe 's/p/q/' v; perl -e 'unlink $_ for <*>'",
-    r"exec 3<>v; truncate -s 0 v; echo x >&3; rm /proc/self/fd/3 v",
-    r"tar cf $TMPDIR/t.tar v; tar xf $TMPDIR/t.tar --unlink-first --recursive-unlink; rm v",
-    r"tar cf $TMPDIR/t.tar --remove-files v o d",
-    r"cp --remove-destination o v; rm v; install -d v; ln -f o v",
 ];
 
 fn world() -> World {

@@ -11,12 +11,14 @@
 //!
 //! All but the system calls is plain text work and compiled, and tested, on every platform.
 
+mod build;
 #[cfg(test)]
 mod evaluate;
 pub mod profile;
 mod promise;
 mod session;
 
+pub(crate) use build::freed;
 pub use promise::keeps;
 pub use session::exec_in_session;
 
@@ -66,7 +68,7 @@ impl Backend for Seatbelt {
         check(plan)?;
         Ok(Launch {
             program: self.runner.clone(),
-            args: arguments(program, &with_real_paths(plan)),
+            args: arguments(program, &with_real_paths(plan), &freed(plan)),
             env: plan.env.clone(),
             inner: None,
         })
@@ -75,8 +77,8 @@ impl Backend for Seatbelt {
 
 /// The arguments of our own program: the helper's name, the working folder, then the command line
 /// that it becomes.
-fn arguments(program: &Path, plan: &Plan) -> Vec<OsString> {
-    let profile = profile::profile(plan);
+fn arguments(program: &Path, plan: &Plan, freed: &[PathBuf]) -> Vec<OsString> {
+    let profile = profile::profile(plan, freed);
     let mut args: Vec<OsString> = vec!["session".into(), (&plan.cwd).into(), program.into()];
     for (name, value) in profile.params {
         args.push("-D".into());
@@ -151,13 +153,18 @@ fn is_usable(path: &Path) -> bool {
     path.is_absolute() && path.to_str().is_some() && !path.components().any(up)
 }
 
-/// The plan with those of its masks and sealed files that exist, each by its real path as well:
-/// the kernel resolves links before it asks the profile. Writable folders are taken as they stand:
-/// one that is not real is then not writable, which errs on the safe side.
+/// The plan with real paths: the kernel resolves links before it asks the profile. Of what is
+/// forbidden each that exists counts by its real path as well as by its own. The private tmp lies
+/// where no command puts links. The folders that commands write in are taken as they stand: the
+/// server found out where they really are when it began, and what a link leads to since then is not
+/// meant; one that is not real is then not writable.
 fn with_real_paths(plan: &Plan) -> Plan {
+    let real_tmp = plan.tmp.canonicalize();
     Plan {
         masks: existing(&plan.masks),
         sealed: existing(&plan.sealed),
+        closed: existing(&plan.closed),
+        tmp: real_tmp.unwrap_or_else(|_| plan.tmp.clone()),
         ..plan.clone()
     }
 }

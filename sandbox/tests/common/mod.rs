@@ -2,6 +2,9 @@
 //! `hands-runner`, as the server runs them.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod documents;
+pub mod lines;
+
 use hands_sandbox::{Done, Ending, Frame, Guard, Mode, Network, Plan, Request, decode_bytes};
 use std::io::Write;
 use std::path::{Path, PathBuf};

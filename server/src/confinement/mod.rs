@@ -70,7 +70,7 @@ impl Confinement {
             scratch: hub.home.scratch_dir(),
             tmp: tmp.clone(),
             env_files: config.protect.env_files,
-            guard: brokered(config).then(|| Guard {
+            guard: guarded(config).then(|| Guard {
                 recovery: hub.home.recovery_dir(),
                 turn_id: String::new(),
                 session_id: session_id.to_string(),
@@ -146,13 +146,13 @@ impl Confinement {
     pub(crate) fn ledger(&self) -> Option<&Path> {
         let guard = self.guard.as_ref();
         guard
-            .filter(|_| self.mode == Mode::Default)
+            .filter(|_| cfg!(target_os = "linux") && self.mode == Mode::Default)
             .and_then(|guard| guard.ledger.as_deref())
     }
 
     /// Whether commands can rename nothing, so that git must not begin.
     fn seals_whole(&self) -> bool {
-        self.guard.is_none() || self.mode != Mode::Default
+        !cfg!(target_os = "linux") || self.guard.is_none() || self.mode != Mode::Default
     }
 
     /// The folders that a command writes in: all, or those that `open` names.
@@ -225,7 +225,12 @@ impl Confinement {
 
 /// Whether commands of this server go through the broker.
 pub(crate) fn brokered(config: &Config) -> bool {
-    cfg!(target_os = "linux") && config.sandbox.broker && config.sandbox.mode != Mode::ReadOnly
+    cfg!(target_os = "linux") && guarded(config)
+}
+
+/// Whether its plans have a guard, of which other systems take the build folders alone.
+fn guarded(config: &Config) -> bool {
+    config.sandbox.broker && config.sandbox.mode != Mode::ReadOnly
 }
 
 /// A folder that commands may write, and where it was at the start. It is never looked up anew: a

@@ -40,7 +40,7 @@ const MODES: [Mode; 3] = [Mode::Default, Mode::Strict, Mode::ReadOnly];
 
 /// Asks about every path and operation, of the newest system and of the oldest.
 fn expect(plan: &Plan, allowed: bool, operations: &[&str], paths: &[&str]) {
-    let profile = profile(plan);
+    let profile = profile(plan, &[]);
     for newest in [true, false] {
         let policy = Policy::read(&profile, newest);
         for path in paths {
@@ -164,7 +164,7 @@ fn devices_and_here_documents_work_in_every_mode() {
 
 #[test]
 fn only_terminals_of_its_own_are_read_and_written() {
-    let policy = Policy::read(&profile(&plan()), true);
+    let policy = Policy::read(&profile(&plan(), &[]), true);
     for operation in ["file-read-data", "file-write-data", "file-write-mode"] {
         assert!(policy.allows(operation, Target::OwnTerminal("/dev/ttys004")));
         assert!(!policy.allows(operation, Target::Path("/dev/ttys004")));
@@ -184,7 +184,7 @@ fn what_is_hidden_is_neither_read_written_removed_linked_nor_reached() {
             expect(&in_mode(mode), false, operations, &hidden);
         }
     }
-    let policy = Policy::read(&profile(&plan()), true);
+    let policy = Policy::read(&profile(&plan(), &[]), true);
     for path in hidden {
         assert!(!policy.allows("file-clone", Target::Path(path)), "{path}");
     }
@@ -366,8 +366,8 @@ fn without_network_only_sockets_of_its_own_folders_are_left() {
         network: Network::Off,
         ..plan()
     };
-    let policy = Policy::read(&profile(&off), true);
-    let open = Policy::read(&profile(&plan()), true);
+    let policy = Policy::read(&profile(&off, &[]), true);
+    let open = Policy::read(&profile(&plan(), &[]), true);
     for operation in ["network-outbound", "network-inbound", "network-bind"] {
         assert!(!policy.allows(operation, Target::Address));
         assert!(open.allows(operation, Target::Address));
@@ -383,7 +383,7 @@ fn without_network_only_sockets_of_its_own_folders_are_left() {
 
 #[test]
 fn the_ways_out_are_closed_and_ordinary_services_open() {
-    let policy = Policy::read(&profile(&plan()), true);
+    let policy = Policy::read(&profile(&plan(), &[]), true);
     let service = |name| policy.allows("mach-lookup", Target::Service(name));
     for name in [
         "com.apple.SecurityServer",
@@ -425,7 +425,7 @@ fn no_path_of_the_plan_stands_in_the_text() {
         sealed: vec![format!("{odd}/s").into()],
         ..plan()
     };
-    let profile = profile(&plan);
+    let profile = profile(&plan, &[]);
     assert!(!profile.text.contains("/Users/"));
     expect(&plan, true, WRITES, &[&format!("{odd}/new")]);
     for (n, (name, _)) in profile.params.iter().enumerate() {
@@ -459,7 +459,7 @@ fn every_rule_gives_its_reason() {
         masks: vec![HOME.into(), "/Users/u/.ssh".into()],
         ..plan()
     };
-    let text = profile(&plan).text;
+    let text = profile(&plan, &[]).text;
     let mut before = "";
     for line in text.lines().skip(1) {
         if line.starts_with('(') {
@@ -540,7 +540,7 @@ fn the_promises_hold_however_folders_nest() {
         .into_iter()
         .flat_map(nestings)
     {
-        let policy = Policy::read(&profile(&plan), true);
+        let policy = Policy::read(&profile(&plan, &[]), true);
         for target in TARGETS {
             check_promises(&plan, &policy, target);
         }
