@@ -128,9 +128,14 @@ pub(crate) fn apply(
             check_word(word, words, later)?;
             set(config, word);
         }
-        (Slot::Choice { words, set, .. }, Raw::Bool(value))
-            if words.starts_with(&["on", "off"]) =>
-        {
+        (
+            Slot::Choice {
+                words: ["on", "off", ..],
+                set,
+                ..
+            },
+            Raw::Bool(value),
+        ) => {
             set(config, if *value { "on" } else { "off" });
         }
         (Slot::Hosts(at), Raw::List(texts)) => *at(config) = hosts(texts)?,

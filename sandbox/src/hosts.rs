@@ -28,6 +28,7 @@ pub enum Host {
     Address(IpAddr),
 }
 
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))] // The proxy is Linux's.
 impl HostRule {
     /// Whether a target is meant: a name in lower case without a final dot, or an address as it
     /// is written.
@@ -54,6 +55,7 @@ impl HostRule {
 
 /// Whether an address belongs to this machine, its network, or a provider's own services: what
 /// answers there trusts whoever can reach it.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_private_v4(v4),

@@ -106,11 +106,16 @@ impl Handler for Answers {
 
 /// What the sandbox was seen to stop, as it is told.
 pub(crate) fn sandbox(report: &Report) -> Sandbox {
-    let state = serde_json::to_value(report.state).ok();
-    let state = state.and_then(|state| state.as_str().map(str::to_string));
+    let word = |value: serde_json::Result<serde_json::Value>| {
+        let value = value.ok()?;
+        value.as_str().map(str::to_string)
+    };
     Sandbox {
         backend: report.backend.clone(),
-        state: state.unwrap_or_default(),
+        state: word(serde_json::to_value(report.state)).unwrap_or_default(),
+        cause: report
+            .cause
+            .and_then(|cause| word(serde_json::to_value(cause))),
         reason: report.reason.clone(),
         hint: report.hint.clone(),
     }

@@ -331,7 +331,7 @@ fn outside() -> Option<&'static (Vec<String>, BTreeSet<String>)> {
             if printed || done {
                 open.insert(way.clone());
             } else {
-                println!("cannot be opened here, not counted: {way}: {}", said.trim());
+                eprintln!("cannot be opened here, not counted: {way}: {}", said.trim());
             }
         }
         Some((all, open))
@@ -342,7 +342,7 @@ fn outside() -> Option<&'static (Vec<String>, BTreeSet<String>)> {
 /// Tries every way in a network mode; the ways that lead out must be `expected` of those that do outside.
 fn try_all(network: &str, expected: fn(&str) -> bool) {
     let (Some((all, open_outside)), Some(python)) = (outside(), python()) else {
-        println!("no python3: nothing was tried");
+        eprintln!("no python3: nothing was tried");
         return;
     };
     assert!(
@@ -371,7 +371,7 @@ fn try_all(network: &str, expected: fn(&str) -> bool) {
         .cloned()
         .collect();
     let stopped = open_outside.difference(&open).count();
-    println!(
+    eprintln!(
         "network {network}: {} ways tried; of {} that lead out where no sandbox is, {stopped} stopped, {} open: {open:?}",
         all.len(),
         open_outside.len(),

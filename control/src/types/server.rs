@@ -74,8 +74,11 @@ pub struct Dropped {
 pub struct Sandbox {
     /// The sandbox that was tried.
     pub backend: String,
-    /// `full`, `partial`, `none`: how much of it works.
+    /// `full`, `reduced`, `none`: how much of it works.
     pub state: String,
+    /// What stands in its way, in one word that names no path (`hands_sandbox::canary::Cause`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     /// Why the state is not `full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

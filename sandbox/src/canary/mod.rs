@@ -35,6 +35,39 @@ pub enum State {
     None,
 }
 
+/// What stands in the way of a whole sandbox. Names no path: it may be told to everybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// bubblewrap is not installed.
+    BubblewrapMissing,
+    /// A setting of the kernel forbids user namespaces.
+    NamespacesOff,
+    /// AppArmor allows them to programs with a rule only.
+    AppArmor,
+    /// A container system forbids them.
+    Container,
+    /// They are refused, and no setting says why.
+    NamespacesRefused,
+    /// The kernel is too old, or did not start Landlock.
+    Kernel,
+    /// Something else.
+    Other,
+}
+
+impl Cause {
+    /// The cause of a refusal with this reason, on this machine as it is now.
+    #[cfg(target_os = "linux")]
+    fn of(reason: &str) -> Self {
+        crate::linux::obstacle::cause(reason)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn of(_: &str) -> Self {
+        Self::Other
+    }
+}
+
 /// What the canary found; one JSON line of `hands-runner canary`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
@@ -42,6 +75,9 @@ pub struct Report {
     pub backend: String,
     /// How much of it works.
     pub state: State,
+    /// What stands in its way, where the state is not `full`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
     /// Each rule that was tried, by its name, and whether it held.
     pub promises: BTreeMap<String, bool>,
     /// What was tried of each rule and what was seen, in the order of the promise.
@@ -121,6 +157,7 @@ impl Trial<'_> {
             Err((reason, hint)) => Report {
                 backend: self.backend.name().into(),
                 state: State::None,
+                cause: Some(Cause::of(&reason)),
                 promises: BTreeMap::new(),
                 findings: Vec::new(),
                 reason: Some(reason),
@@ -243,6 +280,7 @@ impl Trial<'_> {
         Report {
             backend: self.backend.name().into(),
             state,
+            cause: (state != State::Full).then_some(Cause::Kernel),
             promises,
             findings,
             reason,

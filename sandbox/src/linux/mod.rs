@@ -10,6 +10,7 @@ mod bwrap;
 pub mod inner;
 mod mountinfo;
 pub(crate) mod netns;
+pub mod obstacle;
 pub(crate) mod proxy;
 mod promise;
 mod ruleset;

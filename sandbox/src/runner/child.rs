@@ -190,10 +190,7 @@ impl Confined {
             if killed_by_us || status.signal().is_some() {
                 return Ok((ended_by_kill(), Vec::new()));
             }
-            return Err(Refused::new(
-                format!("{} failed ({status}): {}", self.backend, complaint()),
-                "run `handsctl doctor`",
-            ));
+            return Err(not_made(self.backend, status, complaint()));
         }
         let ending = match (status.code(), status.signal()) {
             (Some(code), _) => Ending::Exit(code),
@@ -201,6 +198,17 @@ impl Confined {
         };
         Ok((ending, Vec::new()))
     }
+}
+
+/// A sandbox that did not come up, with what stands in its way where that can be told.
+fn not_made(backend: &str, status: ExitStatus, complaint: String) -> Refused {
+    let message = format!("{backend} failed ({status}): {complaint}");
+    #[cfg(target_os = "linux")]
+    if let Some(obstacle) = crate::linux::obstacle::Obstacle::behind(&complaint) {
+        let setting = obstacle.setting.map(|setting| format!("; {setting}"));
+        return Refused::new(message + &setting.unwrap_or_default(), obstacle.cure);
+    }
+    Refused::new(message, "run `handsctl doctor`")
 }
 
 /// Lets the sandbox be made in the network namespace that the plan names, if it names one.
@@ -304,7 +312,7 @@ fn serve(socket: &UnixStream, plan: &Plan, notifier: &Notifier) -> Result<String
     if let Some(rules) = plan.network.rules() {
         match receive(socket) {
             Ok((_, Some(listener))) => {
-                let running = proxy::Running::start(listener.into(), rules);
+                let running = proxy::Running::start(listener, rules);
                 let running = running.map_err(|e| format!("starting the proxy: {e}"))?;
                 notifier.send(Event::Proxying(running));
             }

@@ -105,8 +105,12 @@ impl Confinement {
         }
         let reason = report.reason.clone().unwrap_or_default();
         let hint = report.hint.clone().unwrap_or_default();
+        let what = match report.state {
+            State::Reduced => "the sandbox is reduced",
+            _ => "no sandbox",
+        };
         Err((
-            format!("no sandbox: {reason}; commands are refused without one"),
+            format!("{what}: {reason}; commands are refused without a whole one"),
             hint,
         ))
     }

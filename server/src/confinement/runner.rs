@@ -1,7 +1,7 @@
 //! The server's side of a `hands-runner`.
 
 use crate::limits;
-use hands_sandbox::canary::{Report, State};
+use hands_sandbox::canary::{Cause, Report, State};
 use hands_sandbox::{Done, Frame, Progress, Request};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -173,6 +173,7 @@ pub(crate) async fn canary(scratch: &Path, broker: bool) -> Report {
         Err(e) => Report {
             backend: "none".into(),
             state: State::None,
+            cause: Some(Cause::Other),
             promises: BTreeMap::new(),
             findings: Vec::new(),
             reason: Some(e.to_string()),
