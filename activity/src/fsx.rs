@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,9 +40,15 @@ impl Identity {
     }
 }
 
-/// Makes `path` and what is missing above it, readable by the owner only.
+/// Makes `path` and what is missing above it, readable by the owner only. A new folder is the owner's
+/// to use whatever the umask is: this may run while a thread has another program's.
 pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    let is_there = path.symlink_metadata().is_ok();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    match is_there {
+        true => Ok(()),
+        false => fs::set_permissions(path, fs::Permissions::from_mode(0o700)),
+    }
 }
 
 /// Opens without following a link at the end and without leaking the descriptor to children.

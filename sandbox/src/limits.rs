@@ -71,5 +71,7 @@ pub const PROXY_CONNECT_TIME: Duration = Duration::from_secs(10);
 pub const BUILD_DEPTH: usize = 4;
 /// Folders that are looked through for that in all.
 pub const BUILD_LOOKS: usize = 2000;
-/// Build folders that a profile frees.
-pub const BUILD_FOLDERS: usize = 300;
+/// Build folders that git is asked about, and so the most that a profile frees.
+pub const BUILD_FOLDERS: usize = 16;
+/// Bytes of a `.gitignore` in which the names of absent ones are looked for.
+pub const IGNORE_FILE_BYTES: u64 = 64 * 1024;

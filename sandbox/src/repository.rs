@@ -13,32 +13,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MOST_INDEX: u64 = 256 * 1024 * 1024;
 /// Bytes of a small file of git's (HEAD, a reference, a list of packed ones).
 const MOST_SMALL: u64 = 16 * 1024 * 1024;
-/// Where git is, if it is the system's. (On macOS `/usr/bin/git` asks the person to install it.)
-#[cfg(not(target_os = "macos"))]
-pub(crate) const PROGRAMS: &[&str] = &["/usr/bin/git"];
-/// Where git is, if it is the system's. (On macOS `/usr/bin/git` asks the person to install it.)
-#[cfg(target_os = "macos")]
-pub(crate) const PROGRAMS: &[&str] = &[
-    "/Library/Developer/CommandLineTools/usr/bin/git",
-    "/Applications/Xcode.app/Contents/Developer/usr/bin/git",
-];
-
-/// The system's git, where there is one.
-pub(crate) fn program() -> Option<&'static Path> {
-    let mut paths = PROGRAMS.iter().map(Path::new);
-    paths.find(|path| path.is_file())
-}
+/// Where git is, if it is the system's. (On macOS `/usr/bin/git` may ask the person to install it.)
+pub(super) const GIT: &str = match cfg!(target_os = "macos") {
+    true => "/Library/Developer/CommandLineTools/usr/bin/git",
+    false => "/usr/bin/git",
+};
 
 /// A repository with a working tree.
 #[derive(Debug, Clone)]
-pub(crate) struct Repository {
+pub(super) struct Repository {
     tree: PathBuf,
     git_dir: PathBuf,
 }
 
 impl Repository {
     /// The repository whose working tree a path lies in.
-    pub(crate) fn around(path: &Path) -> Option<Self> {
+    pub(super) fn around(path: &Path) -> Option<Self> {
         path.ancestors().skip(1).find_map(|tree| {
             let git = tree.join(".git");
             let info = git.symlink_metadata().ok()?;
@@ -54,7 +44,7 @@ impl Repository {
     }
 
     /// Where its working tree is.
-    pub(crate) fn tree(&self) -> &Path {
+    pub(super) fn tree(&self) -> &Path {
         &self.tree
     }
 
@@ -64,7 +54,7 @@ impl Repository {
     }
 
     /// The paths in its index; nothing when the index cannot be read.
-    pub(crate) fn index(&self) -> Option<Index> {
+    pub(super) fn index(&self) -> Option<Index> {
         Index::read(&self.git_dir.join("index"))
     }
 
@@ -77,7 +67,7 @@ impl Repository {
     }
 
     /// The commit that is checked out.
-    pub(crate) fn head(&self) -> Option<String> {
+    pub(super) fn head(&self) -> Option<String> {
         let mut text = small(&self.git_dir.join("HEAD"))?;
         // A reference may name another one; a few are enough.
         for _ in 0..4 {
@@ -97,56 +87,32 @@ impl Repository {
 
     /// Whether git ignores this folder by the rules of a commit, and has nothing in it. `scratch`
     /// is a folder of our own.
-    #[cfg(any(test, target_os = "linux"))]
-    pub(crate) fn ignores(&self, folder: &Path, commit: &str, scratch: &Path) -> bool {
-        let folders = [folder.to_path_buf()];
-        let ignored = self.ignored(&folders, commit, scratch);
-        ignored.is_some_and(|ignored| !ignored.is_empty())
+    pub(super) fn ignores(&self, folder: &Path, commit: &str, scratch: &Path) -> bool {
+        self.try_ignores(folder, commit, scratch).unwrap_or(false)
     }
 
-    /// Those of these folders that git ignores by the rules of a commit, and has nothing in.
-    /// Nothing, where the repository cannot be read.
-    pub(crate) fn ignored(
-        &self,
-        folders: &[PathBuf],
-        head: &str,
-        scratch: &Path,
-    ) -> Option<Vec<PathBuf>> {
-        let index = self.index()?;
-        let asked: Vec<(&PathBuf, &[u8])> = folders
-            .iter()
-            .filter_map(|folder| Some((folder, self.inner(folder)?)))
-            .filter(|(_, inner)| !inner.is_empty() && !inner.contains(&b'\n'))
-            .filter(|(_, inner)| !index.has_below(inner))
-            .collect();
-        if asked.is_empty() {
-            return Some(Vec::new());
+    fn try_ignores(&self, folder: &Path, head: &str, scratch: &Path) -> Option<bool> {
+        let inner = self.inner(folder)?;
+        if inner.is_empty() || inner.contains(&b'\n') || self.index()?.has_below(inner) {
+            return Some(false);
         }
         let empty = Scratch::make(scratch)?;
         empty.lend_objects(&self.common_dir().join("objects"), head.len())?;
-        let above = asked
-            .iter()
-            .flat_map(|(folder, _)| folder.ancestors().skip(1));
-        let rules: BTreeSet<Vec<u8>> = above
-            .filter(|up| up.starts_with(&self.tree))
+        let above: Vec<&Path> = folder.ancestors().skip(1).collect();
+        let above = above.iter().filter(|up| up.starts_with(&self.tree));
+        let rules: Vec<Vec<u8>> = above
             .filter_map(|up| self.inner(&up.join(".gitignore")).map(<[u8]>::to_vec))
             .collect();
-        let mut wanted: Vec<Vec<u8>> = asked.iter().map(|(_, inner)| inner.to_vec()).collect();
-        wanted.extend(rules.iter().cloned());
+        let mut wanted = vec![inner.to_vec()];
+        wanted.extend(rules.clone());
         let mut found = empty.contents(head, &wanted)?.into_iter();
-        let is_committed: Vec<bool> = found
-            .by_ref()
-            .take(asked.len())
-            .map(|content| content.is_some())
-            .collect();
+        if found.next()?.is_some() {
+            return Some(false);
+        }
         for (path, content) in rules.iter().zip(found) {
             empty.place(path, content.as_deref())?;
         }
-        let inner: Vec<&[u8]> = asked.iter().map(|(_, inner)| *inner).collect();
-        let ignored = empty.ask_ignored(&inner)?;
-        let free = asked.iter().zip(is_committed);
-        let free = free.filter(|((_, inner), committed)| !committed && ignored.contains(*inner));
-        Some(free.map(|((folder, _), _)| (*folder).clone()).collect())
+        empty.asks_ignored(inner)
     }
 }
 
@@ -188,10 +154,10 @@ fn open_plain(path: &Path) -> Option<File> {
 
 /// The paths that git tracks.
 #[derive(Debug, Default)]
-pub(crate) struct Index(BTreeSet<Vec<u8>>);
+pub(super) struct Index(BTreeSet<Vec<u8>>);
 
 impl Index {
-    pub(crate) fn read(path: &Path) -> Option<Self> {
+    pub(super) fn read(path: &Path) -> Option<Self> {
         let mut bytes = Vec::new();
         open_plain(path)?
             .take(MOST_INDEX)
@@ -200,7 +166,7 @@ impl Index {
         Self::parse(&bytes, 20).or_else(|| Self::parse(&bytes, 32))
     }
 
-    pub(crate) fn has(&self, path: &[u8]) -> bool {
+    pub(super) fn has(&self, path: &[u8]) -> bool {
         self.0.contains(path)
     }
 
@@ -321,7 +287,7 @@ impl Scratch {
 
     /// What git says.
     fn git(&self, args: &[&str], input: &[u8]) -> Option<Vec<u8>> {
-        let mut child = Command::new(program()?)
+        let mut child = Command::new(GIT)
             .args(args)
             .env_clear()
             .envs([
@@ -338,13 +304,9 @@ impl Scratch {
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        // From a thread of its own: many names do not fit in the pipe before anything is read.
-        let mut stdin = child.stdin.take()?;
-        let input = input.to_vec();
-        let writer = std::thread::spawn(move || stdin.write_all(&input));
-        let output = child.wait_with_output().ok()?;
-        writer.join().ok()?.ok()?;
-        Some(output.stdout)
+        // Short: a few names, which fit in the pipe before anything is read.
+        child.stdin.take()?.write_all(input).ok()?;
+        Some(child.wait_with_output().ok()?.stdout)
     }
 
     /// The contents of these paths in a commit; nothing for those that are not in it.
@@ -380,31 +342,17 @@ impl Scratch {
         std::fs::write(to, content).ok()
     }
 
-    /// Which of these folders git ignores.
-    fn ask_ignored(&self, folders: &[&[u8]]) -> Option<BTreeSet<Vec<u8>>> {
-        let mut input = Vec::new();
-        for folder in folders {
-            let at = self
-                .0
-                .join("tree")
-                .join(std::ffi::OsStr::from_bytes(folder));
-            std::fs::create_dir_all(at).ok()?;
-            input.extend([*folder, b"\0"].concat());
-        }
+    fn asks_ignored(&self, folder: &[u8]) -> Option<bool> {
+        let folder = std::ffi::OsStr::from_bytes(folder);
+        std::fs::create_dir_all(self.0.join("tree").join(folder)).ok()?;
+        let input = [folder.as_bytes(), b"\0"].concat();
         let listed = self.git(&["check-ignore", "-z", "--stdin"], &input)?;
-        let names = listed.split(|byte| *byte == 0);
-        Some(
-            names
-                .filter(|name| !name.is_empty())
-                .map(<[u8]>::to_vec)
-                .collect(),
-        )
+        Some(!listed.is_empty())
     }
 }
 
 /// Whether git tracks this path, by the index of the repository around it.
-#[cfg(any(test, target_os = "linux"))]
-pub(crate) fn tracks(path: &Path) -> bool {
+pub(super) fn tracks(path: &Path) -> bool {
     let found = Repository::around(path);
     found.is_some_and(|repository| {
         let inner = repository.inner(path);
@@ -418,7 +366,7 @@ mod tests {
     use super::*;
 
     fn git(folder: &Path, args: &[&str]) {
-        let output = Command::new(program().unwrap())
+        let output = Command::new(GIT)
             .args(["-c", "user.name=a", "-c", "user.email=a@b", "-C"])
             .arg(folder)
             .args(args)
@@ -515,16 +463,6 @@ mod tests {
         ] {
             assert_eq!(ignores(name), expected, "{name}");
         }
-        let many: Vec<PathBuf> = ["target", "dist", "sub/dist", "build", "tracked/target"]
-            .map(|name| at.join(name))
-            .to_vec();
-        let repository = Repository::around(&many[0]).unwrap();
-        let head = repository.head().unwrap();
-        let free = repository.ignored(&many, &head, scratch.path()).unwrap();
-        assert_eq!(
-            free,
-            ["target", "sub/dist", "build"].map(|name| at.join(name))
-        );
         std::fs::write(at.join(".gitignore"), "dist\n").unwrap();
         assert!(
             !ignores("dist") && ignores("target"),

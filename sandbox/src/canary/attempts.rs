@@ -3,6 +3,7 @@
 use super::world::World;
 use crate::plan::Mode;
 use crate::promise::Rule;
+use crate::repository::GIT;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -137,7 +138,7 @@ impl World {
     }
 
     fn use_git(&self, list: &mut List) {
-        let words = ["/usr/bin/git", "rm", "-q", "tracked"];
+        let words = [GIT, "rm", "-q", "tracked"];
         let words = words.map(String::from).to_vec();
         list.works("`git rm` of a tracked file", Act::Run(words));
         list.fails(

@@ -3,7 +3,7 @@
 use crate::limits;
 use crate::plan::{Guard, Mode, Network, Plan, Request};
 use crate::promise::Rule;
-use crate::repository;
+use crate::repository::GIT;
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
 use std::net::TcpListener;
@@ -153,10 +153,9 @@ impl World {
 
     pub(super) fn why_not_tried(&self, rule: Rule) -> String {
         match rule {
-            Rule::VersionControl | Rule::BuildFolders => format!(
-                "not tried: git was not found, or made no repository (looked for {})",
-                repository::PROGRAMS.join(", ")
-            ),
+            Rule::VersionControl | Rule::BuildFolders => {
+                format!("not tried: git was not found, or made no repository (looked for {GIT})")
+            }
             Rule::Network => "not tried: no port of 127.0.0.1 could be listened on".into(),
             _ => "not tried on this system".into(),
         }
@@ -353,7 +352,7 @@ fn git_environment() -> [(String, String); 8] {
 
 /// What git says in our own folder; nothing when it fails.
 fn git(folder: &Path, args: &[&str]) -> Option<String> {
-    let output = Command::new(repository::program()?)
+    let output = Command::new(GIT)
         .args(args)
         .current_dir(folder)
         .env_clear()

@@ -4,8 +4,9 @@
 use crate::limits;
 use crate::plan::{Guard, Mode, Plan};
 use crate::repository::Repository;
-use std::collections::BTreeMap;
-use std::fs::FileType;
+use rustix::fs::OFlags;
+use std::fs::{File, FileType};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The folders in which everything may go: of a name on the list, ignored by git's rules as of the
@@ -25,11 +26,11 @@ pub(crate) fn freed(plan: &Plan) -> Vec<PathBuf> {
         look.look_in(root, limits::BUILD_DEPTH);
     }
     let mut found = look.found;
-    found.sort();
+    found.sort_by_key(|path| (path.components().count(), path.clone()));
     found.dedup();
-    let mut free = ignored(found, guard);
-    free.truncate(limits::BUILD_FOLDERS);
-    free
+    found.truncate(limits::BUILD_FOLDERS);
+    found.retain(|folder| is_ignored(folder, guard));
+    found
 }
 
 /// A look through the workspaces for folders that might be freed.
@@ -46,11 +47,14 @@ impl Look<'_> {
             return;
         };
         if entries.iter().any(|(name, _)| name == ".git") {
-            let absent = |name: &&String| !entries.iter().any(|(there, _)| is_twin(there, name));
-            let names: Vec<&String> = self.names.iter().filter(absent).collect();
-            names
-                .into_iter()
-                .for_each(|name| self.add(folder.join(name)));
+            let rules = rules_in(folder);
+            let is_absent = |name: &str| !entries.iter().any(|(there, _)| is_twin(there, name));
+            for name in self.names {
+                // Git is asked about those that it might ignore.
+                if is_absent(name) && rules.contains(name.as_str()) {
+                    self.add(folder.join(name));
+                }
+            }
         }
         for (name, kind) in &entries {
             let path = folder.join(name);
@@ -97,21 +101,24 @@ fn is_twin(one: &str, other: &str) -> bool {
     one.to_lowercase() == other.to_lowercase()
 }
 
-/// Those that git ignores, repository by repository.
-fn ignored(folders: Vec<PathBuf>, guard: &Guard) -> Vec<PathBuf> {
-    let mut by_tree: BTreeMap<PathBuf, (Repository, Vec<PathBuf>)> = BTreeMap::new();
-    for folder in folders {
-        if let Some(repository) = Repository::around(&folder) {
-            let tree = repository.tree().to_path_buf();
-            let entry = by_tree.entry(tree).or_insert((repository, Vec::new()));
-            entry.1.push(folder);
-        }
+/// The rules that stand in a folder now. What they say is not followed: git is asked by the commit.
+fn rules_in(folder: &Path) -> String {
+    let mut rules = Vec::new();
+    // One that is a pipe is not waited for.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(folder.join(".gitignore"), flags, rustix::fs::Mode::empty());
+    if let Ok(file) = file.map(File::from) {
+        // What cannot be read names nothing.
+        let _ = file.take(limits::IGNORE_FILE_BYTES).read_to_end(&mut rules);
     }
-    let free = by_tree.into_values().filter_map(|(repository, folders)| {
-        let head = repository.head()?;
-        repository.ignored(&folders, &head, &guard.recovery)
-    });
-    free.flatten().collect()
+    String::from_utf8_lossy(&rules).into_owned()
+}
+
+fn is_ignored(folder: &Path, guard: &Guard) -> bool {
+    Repository::around(folder).is_some_and(|repository| {
+        let head = repository.head();
+        head.is_some_and(|head| repository.ignores(folder, &head, &guard.recovery))
+    })
 }
 
 #[cfg(test)]
@@ -148,7 +155,7 @@ mod tests {
     }
 
     fn git(folder: &Path, args: &[&str]) {
-        let output = Command::new(crate::repository::program().unwrap())
+        let output = Command::new(crate::repository::GIT)
             .args(["-c", "user.name=a", "-c", "user.email=a@b", "-C"])
             .arg(folder)
             .args(args)
@@ -185,7 +192,7 @@ mod tests {
         git(&at("ws"), &["commit", "-qm", "1"]);
         std::os::unix::fs::symlink("../a", at("ws/1/target")).unwrap();
         // An edit frees nothing.
-        write("ws/.gitignore", "build\n");
+        write("ws/.gitignore", "build\ndist\n");
         std::fs::create_dir(at("recovery")).unwrap();
         let mut plan = plan(&at("ws"), &at("recovery"));
         plan.closed = vec![at("ws/shut")];
@@ -195,7 +202,7 @@ mod tests {
             inner.map(|path| path.display().to_string()).collect()
         };
         // `dist` is not there yet.
-        assert_eq!(names(&plan), ["a/b/target", "dist", "target"]);
+        assert_eq!(names(&plan), ["dist", "target", "a/b/target"]);
         for mode in [Mode::Strict, Mode::ReadOnly] {
             assert!(
                 freed(&Plan {

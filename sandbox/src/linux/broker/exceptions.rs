@@ -7,7 +7,7 @@ use super::keeper::{lock, own_view};
 use super::ledger::{Ledger, os};
 use super::object::{Id, Kind, Stat, path_of, stat, stat_at};
 use super::{Aside, Broker, No};
-use crate::repository::{self, Repository, tracks};
+use crate::repository::{GIT, Repository, tracks};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Where the system's git is found, besides [`repository::PROGRAMS`].
+/// Where the system's git is found, besides [`GIT`].
 const GIT_PARTS: &[&str] = &["/usr/lib/git-core/git", "/usr/libexec/git-core/git"];
 /// Programs that remove an old file just before they write a new one of its name.
 const WRITERS: &[&str] = &[
@@ -233,7 +233,7 @@ pub(super) fn is_free(folder: &Path, ledger: &Ledger, scratch: &Path) -> bool {
 }
 
 fn known_programs() -> HashMap<Id, Program> {
-    let git = repository::PROGRAMS.iter().chain(GIT_PARTS);
+    let git = [GIT].into_iter().chain(GIT_PARTS.iter().copied());
     let git = git.map(|path| (PathBuf::from(path), Program::Git));
     let in_folder = |folder: &&'static str| {
         let folder = PathBuf::from(folder);

@@ -542,12 +542,26 @@ fn the_promises_hold_however_folders_nest() {
     {
         let policy = Policy::read(&profile(&plan, &[]), true);
         for target in TARGETS {
-            check_promises(&plan, &policy, target);
+            check_promises(&plan, &[], &policy, target);
         }
     }
 }
 
-fn check_promises(plan: &Plan, policy: &Policy, target: &str) {
+/// The same with a build folder directly in the workspace.
+#[test]
+fn the_promises_hold_with_a_folder_that_is_freed() {
+    for plan in nestings(Mode::Default) {
+        for name in ["a", "b", "d"] {
+            let freed = [plan.workspaces[0].join(name)];
+            let policy = Policy::read(&profile(&plan, &freed), true);
+            for target in TARGETS {
+                check_promises(&plan, &freed, &policy, target);
+            }
+        }
+    }
+}
+
+fn check_promises(plan: &Plan, freed: &[PathBuf], policy: &Policy, target: &str) {
     let allowed = |operation| policy.allows(operation, Target::Path(target));
     let below = |root: &PathBuf| Path::new(target).starts_with(root);
     let none = |operations: &[&'static str]| {
@@ -570,13 +584,16 @@ fn check_promises(plan: &Plan, policy: &Policy, target: &str) {
             "file-link",
         ]);
     }
+    let free = freed.iter().any(below);
     if !tmp && !shared {
-        none(&["file-write-unlink"]);
+        if !free {
+            none(&["file-write-unlink"]);
+        }
         if !(writable && plan.workspaces.iter().any(below)) {
             none(&["file-write-data", "file-write-create", "file-link"]);
         }
     }
-    if plan.workspaces.iter().any(below) && plan.tmp.components().count() < 3 {
+    if plan.workspaces.iter().any(below) && plan.tmp.components().count() < 3 && !free {
         // No tmp within the workspace frees anything in it.
         none(&["file-write-unlink"]);
     }
