@@ -108,10 +108,13 @@ fn every_rule_has_a_finding_and_holds_in_the_whole_sandbox() {
     }
 }
 
+/// What is taken from the plan, whether it has a guard, and what is then broken.
+type Case = (fn(&mut Plan), bool, &'static [Rule]);
+
 #[test]
 fn a_layer_that_is_missing_breaks_its_promises_and_no_other() {
     // With a guard the runner's broker keeps to the whole plan, whatever the walls are told.
-    let cases: [(fn(&mut Plan), bool, &[Rule]); 6] = [
+    let cases: [Case; 6] = [
         (
             |plan| plan.guard = None,
             true,
