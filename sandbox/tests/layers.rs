@@ -353,7 +353,7 @@ const HOLES: &[Hole] = &[
         },
     },
     Hole {
-        what: "the same on overlayfs, where `chmod` gives a file another identity",
+        what: "`chmod 600 f; rm -f f` does on overlayfs, where the file then has another identity",
         can_be_tried: overlay_can_be_mounted,
         is_open: |layers| {
             let mut world = person();

@@ -18,7 +18,7 @@ pub fn keeps(rule: Rule, guarded: bool) -> Keeping {
         },
         Rule::BuildFolders if guarded => Keeping::Partly {
             by: "the profile allows `file-write-unlink` in those that git ignores when the command begins",
-            not: "those that lie deep in a workspace, and new ones that are not directly in a repository",
+            not: "those deep in a workspace or beyond the sixteenth, and new ones that are not directly in a repository",
         },
         Rule::BuildFolders => Keeping::NotHere {
             because: "with `sandbox.broker = false` nothing in a workspace is removed",
