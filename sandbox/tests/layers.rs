@@ -209,18 +209,27 @@ fn always() -> bool {
 /// While one thread opens `l` to empty it, another makes it lead now to the old file, now to one of
 /// the command's own.
 const FLIP: &str = r#"python3 -c '
-import os, threading
+import os, sys, threading
+sys.setswitchinterval(1e-5)
 open("own", "w").close()
+flips = 0
 over = False
 def flip():
+    global flips
     while not over:
         for to in ("own", "f"):
-            os.symlink(to, "k")
-            os.rename("k", "l")
+            try:
+                os.symlink(to, "k")
+                os.rename("k", "l")
+            except OSError:
+                pass
+            flips += 1
 os.symlink("own", "l")
 thread = threading.Thread(target=flip)
 thread.start()
-for _ in range(1000):
+tries = 0
+while tries < 1000 or (flips < 1000 and tries < 100000):
+    tries += 1
     try:
         open("l", "w").close()
     except OSError:

@@ -95,17 +95,7 @@ impl World {
                 let words = ["/bin/sh".into(), "-c".into(), line];
                 list.fails("a disguised `rm` of an old file", Act::Run(words.into()));
             }
-            Rule::Network => {
-                if let Some(port) = self.port() {
-                    let act = Act::ConnectTcp(port);
-                    list.add(
-                        Mode::ReadOnly,
-                        false,
-                        "connecting to 127.0.0.1 with the network off",
-                        act,
-                    );
-                }
-            }
+            Rule::Network => self.connect(&mut list),
             Rule::NoWayRound => self.go_round(&mut list),
         }
         list.0
@@ -262,6 +252,18 @@ impl World {
         } else {
             // In a process namespace of its own the number would be somebody else's.
             list.fails("signalling its process", Act::Signal(std::process::id()));
+        }
+    }
+
+    fn connect(&self, list: &mut List) {
+        let Some(port) = self.port() else {
+            return;
+        };
+        let act = Act::ConnectTcp(port);
+        let what = "connecting to 127.0.0.1 with the network off";
+        list.add(Mode::ReadOnly, false, what, act.clone());
+        if cfg!(target_os = "linux") {
+            list.add(Mode::Strict, false, "with a loopback of its own", act);
         }
     }
 

@@ -196,6 +196,7 @@ impl World {
             mode,
             network: match mode {
                 Mode::ReadOnly => Network::Off,
+                Mode::Strict if cfg!(target_os = "linux") => Network::Loopback { namespace: None },
                 Mode::Default | Mode::Strict => Network::On,
             },
             guard: self.guard(),

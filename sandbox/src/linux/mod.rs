@@ -11,8 +11,8 @@ pub mod inner;
 mod mountinfo;
 pub(crate) mod netns;
 pub mod obstacle;
-pub(crate) mod proxy;
 mod promise;
+pub(crate) mod proxy;
 mod ruleset;
 mod seccomp;
 

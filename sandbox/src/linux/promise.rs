@@ -40,7 +40,10 @@ pub fn keeps(rule: Rule, guarded: bool) -> Keeping {
             whole("mounts over its home and its sockets, a process namespace of the command's own")
         }
         Rule::NotByTheCheck => whole("what counts is the system call, whatever text led to it"),
-        Rule::Network => whole("`off`: a network namespace of the command's own"),
+        Rule::Network => whole(
+            "a network namespace: of the command's own (`off`), of the session's (`loopback`), the same with a \
+             filtering proxy outside (`hosts`)",
+        ),
         Rule::NoWayRound => whole(
             "seccomp (no namespaces, mounts, tracing, keyrings, io_uring, set-user-ID bits), no capabilities, \
              `no_new_privs`",

@@ -37,7 +37,7 @@ pub fn keeps(rule: Rule, guarded: bool) -> Keeping {
         Rule::NotByTheCheck => whole("what counts is the operation, whatever text led to it"),
         Rule::Network => Keeping::Partly {
             by: "`off`: no network but UNIX sockets in the folders of the command",
-            not: "a loopback interface of the command's own",
+            not: "`loopback` and `hosts` (commands are refused then), and a loopback interface of the command's own",
         },
         Rule::NoWayRound => Keeping::Partly {
             by: "no service that acts in the command's stead (launchd, Apple events, keychain, …), no task \

@@ -244,7 +244,10 @@ mod tests {
             "/w/bare/worktrees/t/commondir",
             "/w/bare/modules/m/config",
         ] {
-            assert!(git_control(Path::new(control), &apart).is_some(), "{control}");
+            assert!(
+                git_control(Path::new(control), &apart).is_some(),
+                "{control}"
+            );
         }
         for free in [
             "/w/config",
