@@ -58,13 +58,13 @@ pub const BROKER_NOTES: usize = 20;
 /// Recovery files that a report names.
 pub const KEPT_NAMED: usize = 100;
 /// Connections of a command that the proxy serves at once; more are closed.
-pub const PROXY_CONNECTIONS: usize = 256;
+pub const PROXY_CONNECTIONS: usize = 128;
 /// Longest head of a request that the proxy reads, bytes.
 pub const PROXY_HEAD_BYTES: usize = 64 * 1024;
 /// Time within which a head must come.
 pub const PROXY_HEAD_TIME: Duration = Duration::from_secs(30);
-/// Least time for which one read of it waits.
-pub const PROXY_TICK: Duration = Duration::from_millis(1);
+/// Least time for which one read of it waits, and pause after a connection that could not be taken.
+pub const PROXY_TICK: Duration = Duration::from_millis(5);
 /// Time for connecting to one address of a host.
 pub const PROXY_CONNECT_TIME: Duration = Duration::from_secs(10);
 /// Folders below a workspace in which the macOS profile looks for build folders, levels.

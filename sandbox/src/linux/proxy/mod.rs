@@ -61,7 +61,12 @@ impl Running {
 
 impl Proxy {
     fn accept(self: Arc<Self>, listener: &TcpListener) {
-        for client in listener.incoming().flatten() {
+        for client in listener.incoming() {
+            let Ok(client) = client else {
+                // Out of descriptors, say: others end meanwhile.
+                std::thread::sleep(limits::PROXY_TICK);
+                continue;
+            };
             let proxy = Arc::clone(&self);
             if self.connections.fetch_add(1, Ordering::Relaxed) >= limits::PROXY_CONNECTIONS {
                 self.connections.fetch_sub(1, Ordering::Relaxed);
@@ -88,7 +93,7 @@ impl Proxy {
                     Some(head) => server.write_all(&head),
                 };
                 if begun.and_then(|()| server.write_all(&rest)).is_ok() {
-                    pass_on(client, server);
+                    pass_on(&client, &server);
                 }
             }
             Err(Refusal { status, message }) => {
@@ -231,18 +236,16 @@ fn read_head(client: &mut TcpStream) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Passes bytes both ways until both ends have said all.
-fn pass_on(client: TcpStream, server: TcpStream) {
-    let (Ok(from), Ok(to)) = (server.try_clone(), client.try_clone()) else {
-        return;
-    };
-    let back = std::thread::Builder::new().spawn(move || pump(from, to));
-    if let Ok(back) = back {
-        pump(client, server);
-        let _ = back.join();
-    }
+fn pass_on(client: &TcpStream, server: &TcpStream) {
+    std::thread::scope(|both| {
+        let back = std::thread::Builder::new().spawn_scoped(both, || pump(server, client));
+        if back.is_ok() {
+            pump(client, server);
+        }
+    });
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream) {
+fn pump(mut from: &TcpStream, mut to: &TcpStream) {
     // However it ended, nothing more comes this way.
     let _ = std::io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Write);
