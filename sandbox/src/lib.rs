@@ -33,6 +33,7 @@ mod path_bytes;
 mod plan;
 pub mod promise;
 mod report;
+mod look;
 // The broker asks more of it than macOS does.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 mod repository;

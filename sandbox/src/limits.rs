@@ -75,3 +75,12 @@ pub const BUILD_LOOKS: usize = 2000;
 pub const BUILD_FOLDERS: usize = 16;
 /// Bytes of a `.gitignore` in which the names of absent ones are looked for.
 pub const IGNORE_FILE_BYTES: u64 = 64 * 1024;
+/// Entries of a folder that are looked at before it is moved.
+pub const MOVED_ENTRIES: usize = 100_000;
+/// Milliseconds for which other calls are waited for that move what is old.
+pub const TURN_TRIES: usize = 5000;
+/// Time that git may take to say whether it ignores a folder. A repository can make it wait for
+/// ever.
+pub const GIT_PATIENCE: Duration = Duration::from_secs(3);
+/// Bytes of git's answers that are read: a few files of rules and the folders around them.
+pub const GIT_BYTES: u64 = 64 * 1024 * 1024;

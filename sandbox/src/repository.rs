@@ -1,23 +1,17 @@
 //! What git knows of a file: read from the repository's own files, never by running git in a
 //! repository whose settings somebody else may have written.
 
+use crate::look::Look;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of an index that are read: a million files.
 const MOST_INDEX: u64 = 256 * 1024 * 1024;
 /// Bytes of a small file of git's (HEAD, a reference, a list of packed ones).
 const MOST_SMALL: u64 = 16 * 1024 * 1024;
-/// Where git is, if it is the system's. (On macOS `/usr/bin/git` may ask the person to install it.)
-pub(super) const GIT: &str = match cfg!(target_os = "macos") {
-    true => "/Library/Developer/CommandLineTools/usr/bin/git",
-    false => "/usr/bin/git",
-};
 
 /// A repository with a working tree.
 #[derive(Debug, Clone)]
@@ -49,13 +43,18 @@ impl Repository {
     }
 
     /// The path as git writes it.
-    fn inner<'a>(&self, path: &'a Path) -> Option<&'a [u8]> {
+    pub(super) fn inner<'a>(&self, path: &'a Path) -> Option<&'a [u8]> {
         Some(path.strip_prefix(&self.tree).ok()?.as_os_str().as_bytes())
     }
 
     /// The paths in its index; nothing when the index cannot be read.
     pub(super) fn index(&self) -> Option<Index> {
-        Index::read(&self.git_dir.join("index"))
+        Index::read(&self.index_path())
+    }
+
+    /// Where its index is.
+    pub(super) fn index_path(&self) -> PathBuf {
+        self.git_dir.join("index")
     }
 
     /// Its own folder, or that of the repository it is a working tree of.
@@ -96,23 +95,19 @@ impl Repository {
         if inner.is_empty() || inner.contains(&b'\n') || self.index()?.has_below(inner) {
             return Some(false);
         }
-        let empty = Scratch::make(scratch)?;
-        empty.lend_objects(&self.common_dir().join("objects"), head.len())?;
         let above: Vec<&Path> = folder.ancestors().skip(1).collect();
         let above = above.iter().filter(|up| up.starts_with(&self.tree));
-        let rules: Vec<Vec<u8>> = above
-            .filter_map(|up| self.inner(&up.join(".gitignore")).map(<[u8]>::to_vec))
-            .collect();
-        let mut wanted = vec![inner.to_vec()];
-        wanted.extend(rules.clone());
-        let mut found = empty.contents(head, &wanted)?.into_iter();
-        if found.next()?.is_some() {
+        let above: Vec<&[u8]> = above.filter_map(|up| self.inner(up)).collect();
+        let objects = self.common_dir().join("objects");
+        let look = Look::make(scratch, &objects, head)?;
+        look.fetch(&above)?;
+        let Some(rules) = look.rules(&above, inner)? else {
             return Some(false);
+        };
+        for (path, content) in &rules {
+            look.place(path, content)?;
         }
-        for (path, content) in rules.iter().zip(found) {
-            empty.place(path, content.as_deref())?;
-        }
-        empty.asks_ignored(inner)
+        look.asks_ignored(inner)
     }
 }
 
@@ -245,125 +240,17 @@ fn is_split(mut extensions: &[u8], hash: usize) -> bool {
     false
 }
 
-/// An empty repository of our own that borrows another one's objects, with settings that nobody
-/// else wrote.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Only ever a folder that `make` created exclusively.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-impl Scratch {
-    fn make(parent: &Path) -> Option<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = parent.join(format!(".git-look-{}-{number}", std::process::id()));
-        std::fs::create_dir(&folder).ok()?;
-        let scratch = Self(folder);
-        for name in ["git/objects/info", "git/refs", "tree"] {
-            std::fs::create_dir_all(scratch.0.join(name)).ok()?;
-        }
-        scratch.write("git/HEAD", b"ref: refs/heads/none\n")?;
-        Some(scratch)
-    }
-
-    fn write(&self, name: &str, content: &[u8]) -> Option<()> {
-        std::fs::write(self.0.join(name), content).ok()
-    }
-
-    fn lend_objects(&self, objects: &Path, id_length: usize) -> Option<()> {
-        let format = match id_length {
-            64 => "[core]\nrepositoryformatversion = 1\n[extensions]\nobjectformat = sha256\n",
-            _ => "[core]\nrepositoryformatversion = 0\n",
-        };
-        self.write("git/config", format.as_bytes())?;
-        let path = objects.canonicalize().ok()?;
-        let line = [path.as_os_str().as_bytes(), b"\n"].concat();
-        self.write("git/objects/info/alternates", &line)
-    }
-
-    /// What git says.
-    fn git(&self, args: &[&str], input: &[u8]) -> Option<Vec<u8>> {
-        let mut child = Command::new(GIT)
-            .args(args)
-            .env_clear()
-            .envs([
-                ("GIT_CONFIG_NOSYSTEM", "1"),
-                ("GIT_CONFIG_GLOBAL", "/dev/null"),
-                ("GIT_NO_LAZY_FETCH", "1"),
-                ("LC_ALL", "C"),
-            ])
-            .env("GIT_DIR", self.0.join("git"))
-            .env("GIT_WORK_TREE", self.0.join("tree"))
-            .current_dir(self.0.join("tree"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .ok()?;
-        // Short: a few names, which fit in the pipe before anything is read.
-        child.stdin.take()?.write_all(input).ok()?;
-        Some(child.wait_with_output().ok()?.stdout)
-    }
-
-    /// The contents of these paths in a commit; nothing for those that are not in it.
-    fn contents(&self, commit: &str, paths: &[Vec<u8>]) -> Option<Vec<Option<Vec<u8>>>> {
-        let mut input = Vec::new();
-        for path in paths {
-            input.extend([commit.as_bytes(), b":", path, b"\n"].concat());
-        }
-        let output = self.git(&["cat-file", "--batch"], &input)?;
-        let mut rest = output.as_slice();
-        let mut contents = Vec::new();
-        for _ in paths {
-            let end = rest.iter().position(|b| *b == b'\n')?;
-            let head = String::from_utf8_lossy(&rest[..end]).into_owned();
-            rest = &rest[end + 1..];
-            if head.ends_with(" missing") {
-                contents.push(None);
-                continue;
-            }
-            let size: usize = head.rsplit(' ').next()?.parse().ok()?;
-            contents.push(Some(rest.get(..size)?.to_vec()));
-            rest = rest.get(size + 1..)?;
-        }
-        Some(contents)
-    }
-
-    fn place(&self, path: &[u8], content: Option<&[u8]>) -> Option<()> {
-        let Some(content) = content else {
-            return Some(());
-        };
-        let to = self.0.join("tree").join(std::ffi::OsStr::from_bytes(path));
-        std::fs::create_dir_all(to.parent()?).ok()?;
-        std::fs::write(to, content).ok()
-    }
-
-    fn asks_ignored(&self, folder: &[u8]) -> Option<bool> {
-        let folder = std::ffi::OsStr::from_bytes(folder);
-        std::fs::create_dir_all(self.0.join("tree").join(folder)).ok()?;
-        let input = [folder.as_bytes(), b"\0"].concat();
-        let listed = self.git(&["check-ignore", "-z", "--stdin"], &input)?;
-        Some(!listed.is_empty())
-    }
-}
-
-/// Whether git tracks this path, by the index of the repository around it.
-pub(super) fn tracks(path: &Path) -> bool {
-    let found = Repository::around(path);
-    found.is_some_and(|repository| {
-        let inner = repository.inner(path);
-        let index = repository.index();
-        index.is_some_and(|index| inner.is_some_and(|inner| index.has(inner)))
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use crate::look::GIT;
     use super::*;
+    use std::process::Command;
+
+    fn tracks(path: &Path) -> bool {
+        let repository = Repository::around(path).unwrap();
+        let index = repository.index().unwrap();
+        index.has(repository.inner(path).unwrap())
+    }
 
     fn git(folder: &Path, args: &[&str]) {
         let output = Command::new(GIT)
@@ -426,7 +313,8 @@ mod tests {
     #[test]
     fn what_is_ignored_is_judged_by_the_commit() {
         let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let at = folder.path();
+        let at = &folder.path().join("work");
+        std::fs::create_dir(at).unwrap();
         git(at, &["init", "-q", "."]);
         for (name, content) in [
             (".gitignore", "target/\n/build\n!kept/target\n"),
@@ -471,6 +359,33 @@ mod tests {
         git(at, &["pack-refs", "--all"]);
         git(at, &["gc", "-q"]);
         assert!(ignores("target"));
+        forge(at, "HEAD:.gitignore");
+        assert!(!ignores("deep/build") && !ignores("target"));
+        let more = at.join(".git/objects/info/alternates");
+        let made = Command::new("mkfifo").arg(&more).status().unwrap();
+        assert!(made.success());
+        assert!(!ignores("dist"), "git waits for ever");
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+    }
+
+    /// Puts other rules in the place of an object, which git then reads without a word.
+    fn forge(at: &Path, object: &str) {
+        let forge = r#"
+cd "$1"
+mv .git/objects/pack/*.pack ..
+git unpack-objects -q < ../*.pack
+rm -f ../*.pack .git/objects/pack/*
+id=$(git rev-parse "$2")
+to=.git/objects/${id:0:2}/${id:2}
+mkdir ../forged
+git -C ../forged init -q .
+other=$(printf 'deep\nbuild\ntarget\n' | git -C ../forged hash-object -w --stdin)
+mv -f ../forged/.git/objects/${other:0:2}/${other:2} $to
+[ "$(git cat-file -p "$2" | head -n 1)" = deep ]
+"#;
+        let mut shell = Command::new("bash");
+        let ran = shell.args(["-ec", forge, "forge"]).arg(at).arg(object);
+        let ran = ran.output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
     }
 }

@@ -98,7 +98,7 @@ fn neither_number_nor_depth_nor_decoys_uncover_a_secret() {
     let mut server = unchecked(&place);
     silent(&mut server, &format!("cat {}", secrets.join(" ")));
     server
-        .bash("for i in $(seq 600); do : > .env.$i; done")
+        .bash("for i in $(seq 600); do : > .env.$i; done; cd a/b; mkdir HEAD objects refs")
         .expect("ok");
     server.end();
     // A new session looks anew.

@@ -3,7 +3,7 @@
 use super::world::World;
 use crate::plan::Mode;
 use crate::promise::Rule;
-use crate::repository::GIT;
+use crate::look::GIT;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 

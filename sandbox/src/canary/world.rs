@@ -3,7 +3,7 @@
 use crate::limits;
 use crate::plan::{Guard, Mode, Network, Plan, Request};
 use crate::promise::Rule;
-use crate::repository::GIT;
+use crate::look::GIT;
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
 use std::net::TcpListener;

@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn git(folder: &Path, args: &[&str]) {
-        let output = Command::new(crate::repository::GIT)
+        let output = Command::new(crate::look::GIT)
             .args(["-c", "user.name=a", "-c", "user.email=a@b", "-C"])
             .arg(folder)
             .args(args)

@@ -400,7 +400,9 @@ impl Answer<'_> {
             if !outcome.text.is_empty() && !outcome.text.ends_with('\n') {
                 outcome.text.push('\n');
             }
-            outcome.text.push_str(&format!("[{note}]"));
+            outcome
+                .text
+                .push_str(&format!("[{}]", guarded::on_one_line(&note)));
         }
         outcome.truncated = both.cut;
         outcome.total_bytes = both.cut.then_some(done.both.total);

@@ -23,12 +23,17 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn folder_path(&self) -> PathBuf {
+    pub(super) fn folder_path(&self) -> Result<PathBuf, Errno> {
         path_of(&self.dir)
     }
 
-    pub(super) fn path(&self) -> PathBuf {
-        self.folder_path().join(os(&self.name))
+    pub(super) fn path(&self) -> Result<PathBuf, Errno> {
+        Ok(self.folder_path()?.join(os(&self.name)))
+    }
+
+    /// For messages.
+    fn shown(&self) -> PathBuf {
+        self.path().unwrap_or_else(|_| os(&self.name).into())
     }
 
     fn seen(&self) -> Result<Stat, Errno> {
@@ -52,6 +57,8 @@ fn swap_back(from: &Entry, to: &Entry, source: &Stat) -> Result<(), Errno> {
     }
     Ok(())
 }
+
+const REPLACED: &str = "replaced by another file";
 
 impl Broker {
     /// The entry that a path names, when its folder lies on our ground. Otherwise the kernel
@@ -83,7 +90,7 @@ impl Broker {
                 why: Some("it is protected".into()),
             });
         }
-        let folder = entry.folder_path();
+        let folder = entry.folder_path()?;
         self.policy.may_move(&seen, &folder, &entry.name, ledger)?;
         Ok(seen)
     }
@@ -98,7 +105,7 @@ impl Broker {
         };
         removed
             .map(|()| Reply::Value(0))
-            .map_err(|no| self.refuse("remove", &entry.path(), no))
+            .map_err(|no| self.refuse("remove", &entry.shown(), no))
     }
 
     fn remove_folder(&self, caller: &Caller, entry: &Entry) -> Result<(), No> {
@@ -116,7 +123,7 @@ impl Broker {
         let mut old = None;
         if !free && !ledger.is_made(&seen.id) {
             self.may_remove_old_folder(caller, entry, &seen, &ledger)?;
-            old = Some((handle(&entry.dir, &entry.name)?, entry.path()));
+            old = Some((handle(&entry.dir, &entry.name)?, entry.path()?));
         }
         // It is empty, or the kernel refuses.
         rustix::fs::unlinkat(&entry.dir, &*entry.name, AtFlags::REMOVEDIR)?;
@@ -170,7 +177,7 @@ impl Broker {
         }
         if renameat_with(dir, &*aside, dir, &**name, RenameFlags::NOREPLACE).is_err() {
             // A still newer one has the name; the one in between is kept.
-            let origin = entry.folder_path().join(os(name));
+            let origin = entry.folder_path()?.join(os(name));
             self.keeper
                 .take(dir, &aside, &origin, "saved while a command removed it")?;
         }
@@ -195,7 +202,7 @@ impl Broker {
         };
         self.rename_here(&from, &to, RenameFlags::from_bits_retain(flags))
             .map(|()| Reply::Value(0))
-            .map_err(|no| self.refuse("rename", &from.path(), no))
+            .map_err(|no| self.refuse("rename", &from.shown(), no))
     }
 
     fn rename_here(&self, from: &Entry, to: &Entry, flags: RenameFlags) -> Result<(), No> {
@@ -232,8 +239,11 @@ impl Broker {
                 },
                 Err(no) => return Err(no),
             };
-            if target.id == source.id || !flags.is_empty() {
-                renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, flags)?;
+            if !flags.is_empty() {
+                return Err(Errno::EXIST.into());
+            }
+            if target.id == source.id {
+                // Two names of one file: both stay, as the kernel has it.
                 return Ok(());
             }
             return self.rename_over((from, &source), (to, &target), &mut ledger);
@@ -249,30 +259,25 @@ impl Broker {
         ledger: &mut Ledger,
     ) -> Result<(), No> {
         // `movable` stops at what is not there before it asks about the name.
-        self.policy.may_name(&to.folder_path(), &to.name, ledger)?;
+        let folder = to.folder_path()?;
+        self.policy.may_name(&folder, &to.name, ledger)?;
         if source.is(Kind::Folder) {
             // It may bring along what must not come to be in a git directory.
-            let inside = to.path().join("attributes");
+            let inside = to.path()?.join("attributes");
             self.policy.may_control(&inside, ledger)?;
         }
         let is_made = ledger.is_made(&source.id);
-        let before = from.path();
-        if !is_made {
-            self.may_move_old(&before, &to.path())?;
-        }
-        renameat_with(
-            &from.dir,
-            &*from.name,
-            &to.dir,
-            &*to.name,
-            RenameFlags::NOREPLACE,
-        )?;
+        let before = from.path()?;
+        self.bring(from, to, source, ledger, || {
+            let free = RenameFlags::NOREPLACE;
+            renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, free)
+        })?;
         if ledger.forget_name(from.dir_seen.id, &from.name) {
             ledger.note_name(to.dir_seen.id, &to.name);
         }
         if !is_made {
             ledger.note_moved(source.id, &before);
-        } else if self.takes_an_old_name(&to.folder_path(), &to.name) {
+        } else if self.takes_an_old_name(&folder, &to.name) {
             ledger.note_gone(&source.id);
         }
         Ok(())
@@ -295,18 +300,55 @@ impl Broker {
                 "only a file that the command itself made may take the place of another",
             ));
         }
-        let reason = "replaced by another file";
+        if ledger.is_made(&target.id) || self.is_free_to_remove(to, ledger) {
+            return self.exchange((from, source), (to, target), None, ledger);
+        }
+        let staged = self.stage(from, to)?;
+        let via = staged.as_ref().unwrap_or(from);
         // A kill in the middle must not leave the old content under a name that nobody knows.
-        let ready = match ledger.is_made(&target.id) || self.is_free_to_remove(to, ledger) {
-            true => None,
-            false => Some(self.keeper.prepare(
-                (to.dir.as_fd(), &to.name),
-                target,
-                &to.path(),
-                Some(&from.path()),
-                reason,
-            )?),
+        let ready = self.keeper.prepare(
+            (to.dir.as_fd(), &to.name),
+            target,
+            &to.path()?,
+            Some(&via.path()?),
+            REPLACED,
+        );
+        let done =
+            ready.and_then(|ready| self.exchange((via, source), (to, target), Some(ready), ledger));
+        if let (Err(_), Some(staged)) = (&done, &staged) {
+            let free = RenameFlags::NOREPLACE;
+            // Where the name is taken by now, the command's own file stays beside the target.
+            let _ = renameat_with(&staged.dir, &*staged.name, &from.dir, &*from.name, free);
+        }
+        done
+    }
+
+    /// A file in a folder of build products is first brought beside what it is to replace: the old
+    /// content must not get into that folder, not even for the moment of the exchange.
+    fn stage(&self, from: &Entry, to: &Entry) -> Result<Option<Entry>, No> {
+        if self.policy.build_folders(&from.path()?).is_empty() {
+            return Ok(None);
+        }
+        let staged = Entry {
+            dir: to.dir.try_clone().map_err(|_| Errno::MFILE)?,
+            dir_seen: to.dir_seen,
+            name: self.keeper.private_name()?,
+            ground: to.ground,
+            slash: false,
         };
+        let free = RenameFlags::NOREPLACE;
+        renameat_with(&from.dir, &*from.name, &staged.dir, &*staged.name, free)?;
+        Ok(Some(staged))
+    }
+
+    /// Swaps two files and settles what came out.
+    fn exchange(
+        &self,
+        (from, source): (&Entry, &Stat),
+        (to, target): (&Entry, &Stat),
+        ready: Option<Ready>,
+        ledger: &mut Ledger,
+    ) -> Result<(), No> {
         let swap = RenameFlags::EXCHANGE;
         match renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, swap) {
             Ok(()) => {}
@@ -327,7 +369,7 @@ impl Broker {
             let dir = from.dir.as_fd();
             let taken = match ready {
                 Some(ready) => self.keeper.finish(ready, dir, &from.name),
-                None => self.keeper.take(dir, &from.name, &to.path(), reason),
+                None => self.keeper.take(dir, &from.name, &to.path()?, REPLACED),
             };
             if taken.is_ok() {
                 // It has an old file's name now, which stays.
@@ -372,14 +414,15 @@ impl Broker {
         if !ledger.is_made(&target.id) {
             return Err(No::because("the folder in its way was there before"));
         }
+        let before = from.path()?;
+        // The target is empty, or the kernel refuses.
+        self.bring(from, to, source, ledger, || {
+            let over = RenameFlags::empty();
+            renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, over)
+        })?;
         if !ledger.is_made(&source.id) {
-            let before = from.path();
-            self.may_move_old(&before, &to.path())?;
             ledger.note_moved(source.id, &before);
         }
-        // The target is empty, or the kernel refuses.
-        let over = RenameFlags::empty();
-        renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, over)?;
         ledger.note_gone(&target.id);
         Ok(())
     }
@@ -405,7 +448,7 @@ impl Broker {
         let object = place.object.ok_or(Errno::NOENT)?;
         self.link_here(caller, &object, &to)
             .map(|()| Reply::Value(0))
-            .map_err(|no| self.refuse("link to", &path_of(&object), no))
+            .map_err(|no| self.refuse("link to", &path_of(&object).unwrap_or_default(), no))
     }
 
     fn link_here(&self, caller: &Caller, object: &OwnedFd, to: &Entry) -> Result<(), No> {
@@ -416,8 +459,13 @@ impl Broker {
         let mut ledger = lock(&self.ledger);
         self.policy.may_change(&seen)?;
         // By another name it could be changed.
-        self.policy.may_reach(&path_of(object), &ledger)?;
-        self.policy.may_name(&to.folder_path(), &to.name, &ledger)?;
+        self.policy.may_reach(&path_of(object)?, &ledger)?;
+        self.policy
+            .may_name(&to.folder_path()?, &to.name, &ledger)?;
+        let _turn = match ledger.is_made(&seen.id) {
+            true => None,
+            false => Some(self.turn(false)?),
+        };
         // The object that was judged, not its name.
         let from = own_name(object);
         let follow = AtFlags::SYMLINK_FOLLOW;
@@ -470,20 +518,22 @@ impl Broker {
             return Ok(Reply::GoOn);
         };
         let mut ledger = lock(&self.ledger);
-        let allowed = self
-            .policy
-            .may_name(&entry.folder_path(), &entry.name, &ledger);
+        let folder = entry.folder_path()?;
+        let allowed = self.policy.may_name(&folder, &entry.name, &ledger);
         if let Err(no) = allowed {
             // What is there already is said first, as the kernel does.
             return match handle(&entry.dir, &entry.name) {
                 Ok(_) => Err(Errno::EXIST.into()),
-                Err(_) => Err(self.refuse("create", &entry.path(), no)),
+                Err(_) => Err(self.refuse("create", &entry.shown(), no)),
             };
         }
         self.take_umask(caller);
+        let begun = super::object::clock();
         act(&entry)?;
-        if !self.takes_an_old_name(&entry.folder_path(), &entry.name) {
-            ledger.note_made(entry.seen()?.id);
+        let made = entry.seen()?.id;
+        // Somebody may have moved an older one there since.
+        if made.is_born_since(begun) && !self.takes_an_old_name(&folder, &entry.name) {
+            ledger.note_made(made);
         }
         Ok(Reply::Value(0))
     }

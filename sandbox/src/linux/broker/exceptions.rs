@@ -5,15 +5,16 @@ use super::caller::Caller;
 use super::entries::Entry;
 use super::keeper::{lock, own_view};
 use super::ledger::{Ledger, os};
-use super::object::{Id, Kind, Stat, path_of, stat, stat_at};
+use super::object::{Id, Kind, Stat, State, path_of, stat, stat_at};
 use super::{Aside, Broker, No};
-use crate::repository::{GIT, Repository, tracks};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use crate::look::GIT;
+use crate::repository::{Index, Repository};
+use rustix::fs::{Mode, OFlags};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Where the system's git is found, besides [`GIT`].
 const GIT_PARTS: &[&str] = &["/usr/lib/git-core/git", "/usr/libexec/git-core/git"];
@@ -34,7 +35,12 @@ pub(super) struct Exceptions {
     old_names: Mutex<HashSet<PathBuf>>,
     /// Folders by the name of build products, and whether they are free.
     build: Mutex<HashMap<PathBuf, bool>>,
+    /// The index that was read last, and what it looked like.
+    index: Mutex<Option<(Seen, Arc<Index>)>>,
 }
+
+/// A file as it was when it was read.
+type Seen = (Id, State);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Program {
@@ -46,15 +52,12 @@ enum Program {
 impl Broker {
     /// Removes a name that the call did not make, if one of the exceptions covers it.
     pub(super) fn remove_old(&self, caller: &Caller, entry: &Entry, seen: &Stat) -> Result<(), No> {
-        if self.is_free_to_remove(entry, &lock(&self.ledger)) {
-            rustix::fs::unlinkat(&entry.dir, &*entry.name, AtFlags::empty())?;
-            return Ok(());
+        let is_free = self.is_free_to_remove(entry, &lock(&self.ledger));
+        if is_free || (seen.is(Kind::Socket) && nobody_listens(entry)) {
+            // Another one may have the name by now.
+            return self.discard(entry, &entry.name, seen);
         }
-        if seen.is(Kind::Socket) && nobody_listens(entry) {
-            rustix::fs::unlinkat(&entry.dir, &*entry.name, AtFlags::empty())?;
-            return Ok(());
-        }
-        let path = entry.path();
+        let path = entry.path()?;
         if let Some(successor) = self.successor(seen) {
             // The name it had is taken: it was replaced in three steps instead of one.
             self.keeper.take(
@@ -67,7 +70,7 @@ impl Broker {
             return Ok(());
         }
         match self.program(caller) {
-            Program::Git if is_in_git_dir(&path) || tracks(&path) => {
+            Program::Git if is_in_git_dir(&path) || self.is_tracked(&path) => {
                 self.keeper
                     .take(entry.dir.as_fd(), &entry.name, &path, "removed by git")?;
                 lock(&self.exceptions.thinned).insert(entry.dir_seen.id);
@@ -125,9 +128,10 @@ impl Broker {
             return Ok(());
         }
         let thinned = || lock(&self.exceptions.thinned).contains(&seen.id);
-        if self.program(caller) == Program::Git && (is_in_git_dir(&entry.path()) || thinned()) {
+        let path = entry.path()?;
+        if self.program(caller) == Program::Git && (is_in_git_dir(&path) || thinned()) {
             lock(&self.exceptions.thinned).insert(entry.dir_seen.id);
-            lock(&self.exceptions.old_names).insert(entry.path());
+            lock(&self.exceptions.old_names).insert(path);
             return Ok(());
         }
         Err(No::because(
@@ -143,37 +147,31 @@ impl Broker {
         }
     }
 
-    /// Whether an old object may get this name: not into a build folder, where it would lose its
-    /// protection.
-    pub(super) fn may_move_old(&self, from: &Path, to: &Path) -> Result<(), No> {
-        let before = self.policy.build_folders(from);
-        let into = self.policy.build_folders(to);
-        if into.iter().all(|folder| before.contains(folder)) {
-            return Ok(());
-        }
-        Err(No::because("it would come into a folder of build products"))
-    }
-
     /// Whether an old file may take the place of another one: within one build folder.
     pub(super) fn may_put_old_over(&self, from: &Entry, to: &Entry, ledger: &Ledger) -> bool {
-        let path = from.path();
-        let both = self.policy.build_folders(&to.path());
+        let (Ok(path), Ok(over)) = (from.path(), to.path()) else {
+            return false;
+        };
+        let both = self.policy.build_folders(&over);
         let mut both = both.iter().filter(|folder| path.starts_with(folder));
         both.any(|folder| self.is_free_build_folder(folder, ledger))
     }
 
     /// Whether an old object at this entry may go without a copy.
     pub(super) fn is_free_to_remove(&self, entry: &Entry, ledger: &Ledger) -> bool {
-        self.is_in_build_folder(&entry.path(), ledger)
+        entry
+            .path()
+            .is_ok_and(|path| self.is_in_build_folder(&path, ledger))
     }
 
     /// Whether an old file may be changed without a copy. One that has other names may be known
     /// by one of them outside.
     pub(super) fn is_free_to_write(&self, object: &OwnedFd, seen: &Stat) -> bool {
-        seen.links <= 1 && self.is_in_build_folder(&path_of(object), &lock(&self.ledger))
+        let is_in = |path: PathBuf| self.is_in_build_folder(&path, &lock(&self.ledger));
+        seen.links <= 1 && path_of(object).is_ok_and(is_in)
     }
 
-    fn is_in_build_folder(&self, path: &Path, ledger: &Ledger) -> bool {
+    pub(super) fn is_in_build_folder(&self, path: &Path, ledger: &Ledger) -> bool {
         let folders = self.policy.build_folders(path);
         let mut folders = folders.iter();
         folders.any(|folder| self.is_free_build_folder(folder, ledger))
@@ -208,6 +206,29 @@ impl Broker {
         programs.get(&running.id).copied().unwrap_or(Program::Other)
     }
 
+    /// Whether git tracks this path, by the index of the repository around it.
+    fn is_tracked(&self, path: &Path) -> bool {
+        let found = Repository::around(path);
+        found.is_some_and(|repository| {
+            let inner = repository.inner(path);
+            let index = self.index(&repository);
+            index.is_some_and(|index| inner.is_some_and(|inner| index.has(inner)))
+        })
+    }
+
+    /// A repository's index, read anew where it has changed: git removes many files one by one.
+    fn index(&self, repository: &Repository) -> Option<Arc<Index>> {
+        let seen = super::caller::look_here(&repository.index_path())?;
+        let seen = (seen.id, seen.state);
+        let mut last = lock(&self.exceptions.index);
+        if let Some((_, index)) = last.as_ref().filter(|(before, _)| *before == seen) {
+            return Some(Arc::clone(index));
+        }
+        let index = Arc::new(repository.index()?);
+        *last = Some((seen, Arc::clone(&index)));
+        Some(index)
+    }
+
     /// Whether this is the name of something old that went in this call: what takes it is the old
     /// one's successor, and stays.
     pub(super) fn takes_an_old_name(&self, folder: &Path, name: &CStr) -> bool {
@@ -225,11 +246,16 @@ pub(super) fn is_free(folder: &Path, ledger: &Ledger, scratch: &Path) -> bool {
         let mut seen = above.filter_map(super::caller::look_here);
         seen.any(|seen| ledger.was_moved(&seen.id))
     };
-    let is_ignored = |repository: Repository| {
+    is_folder && !was_moved() && is_ignored(folder, ledger, scratch)
+}
+
+/// Whether git ignores a folder as of the commit at which the session began, and tracks nothing in
+/// it, if it was there or not.
+pub(super) fn is_ignored(folder: &Path, ledger: &Ledger, scratch: &Path) -> bool {
+    Repository::around(folder).is_some_and(|repository| {
         let head = ledger.head(repository.tree());
         head.is_some_and(|head| repository.ignores(folder, head, scratch))
-    };
-    is_folder && !was_moved() && Repository::around(folder).is_some_and(is_ignored)
+    })
 }
 
 fn known_programs() -> HashMap<Id, Program> {

@@ -35,7 +35,7 @@ impl Made {
 pub(crate) fn explain(plan: &Plan, guard: &Guard, path: &Path) -> (Ruling, Ruling) {
     let case = Case {
         policy: Policy::new(plan, guard),
-        ledger: session_ledger(plan, guard),
+        ledger: session_ledger(plan, guard, false),
         guard,
         path,
         seen: look_here(path),

@@ -113,7 +113,7 @@ impl Broker {
         if place.slash {
             return Err(Errno::ISDIR.into());
         }
-        let above = path_of(folder);
+        let above = path_of(folder)?;
         let mut ledger = lock(&self.ledger);
         let named = self.policy.may_name(&above, name, &ledger);
         named.map_err(|no| self.refuse("create", &above.join(super::ledger::os(name)), no))?;
@@ -143,7 +143,7 @@ impl Broker {
         if wish.is_exclusive() {
             return Err(Errno::EXIST.into());
         }
-        let path = path_of(object);
+        let path = path_of(object)?;
         let allowed = self
             .policy
             .may_change(seen)
@@ -272,7 +272,7 @@ impl Broker {
         if !self.listener.still_waits(call) {
             return Ok(Reply::Later);
         }
-        let path = path_of(&object);
+        let path = path_of(&object)?;
         self.truncate_there(&object, &seen, ground, &path, length)
             .map_err(|no| self.refuse("truncate", &path, no))
     }

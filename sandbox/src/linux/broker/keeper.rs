@@ -103,7 +103,7 @@ impl Keeper {
             return Ok(());
         }
         let file = File::from(reopen(object, OFlags::RDONLY | OFlags::NONBLOCK)?);
-        self.copy(ledger, &file, &path_of(object), reason)
+        self.copy(ledger, &file, &path_of(object)?, reason)
     }
 
     fn copy(
@@ -146,7 +146,7 @@ impl Keeper {
         reason: &str,
     ) -> Result<(), No> {
         let file = File::from(reopen(object, OFlags::RDWR | OFlags::NONBLOCK)?);
-        let origin = path_of(object);
+        let origin = path_of(object)?;
         let lease = wait_for_lease(file.as_fd());
         for _ in 0..limits::KEEP_TRIES {
             self.copy(ledger, &file, &origin, reason)?;
@@ -288,11 +288,17 @@ impl Keeper {
 
     /// Gives an entry a private name in its own folder, where nobody looks for it.
     pub(super) fn set_aside(&self, dir: BorrowedFd, name: &CStr) -> Result<CString, No> {
-        let number = self.aside.fetch_add(1, Ordering::Relaxed);
-        let aside = format!(".hands-aside-{}-{number}", std::process::id());
-        let aside = CString::new(aside).map_err(|_| Errno::INVAL)?;
+        let aside = self.private_name()?;
         renameat_with(dir, name, dir, &*aside, RenameFlags::NOREPLACE)?;
         Ok(aside)
+    }
+
+    /// A name that nobody else has.
+    pub(super) fn private_name(&self) -> Result<CString, Errno> {
+        let number = self.aside.fetch_add(1, Ordering::Relaxed);
+        let own = format!("{}-{number}", std::process::id());
+        let name = [super::policy::ASIDE, own.as_bytes()].concat();
+        CString::new(name).map_err(|_| Errno::INVAL)
     }
 
     fn copy_object(&self, object: &OwnedFd, origin: &Path, reason: &str) -> Result<Copied, No> {
@@ -450,7 +456,7 @@ pub(super) fn own_view(dir: BorrowedFd) -> Option<OwnedFd> {
     let seen = stat(dir).ok()?;
     let theirs = dir.try_clone_to_owned().ok()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let ours = rustix::fs::open(path_of(&theirs), flags, Mode::empty()).ok()?;
+    let ours = rustix::fs::open(path_of(&theirs).ok()?, flags, Mode::empty()).ok()?;
     let same = stat(&ours).is_ok_and(|ours| ours.id == seen.id);
     same.then_some(ours)
 }

@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 /// Bytes of a session's ledger that are read: a million entries.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What stands for a repository without a commit.
-const NO_COMMIT: &str = "-";
-
 /// A name in a folder.
 pub(super) type Name = (Id, Vec<u8>);
 
 /// One line of the session's ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Line {
+    /// The session's first command has started: repositories found later are none of those that
+    /// were there.
+    Begun,
     Made(Id),
     Gone(Id),
     Moved(Id),
@@ -35,72 +35,115 @@ enum Line {
 pub(super) struct Ledger {
     /// Made by this call or, when read from the session's file, by an earlier one.
     made: HashSet<Id>,
-    /// Made by this call.
+    /// Made by this call, and still there.
     made_now: HashSet<Id>,
+    /// Made by an earlier call, and gone in this one.
+    gone_now: HashSet<Id>,
     /// Second names that this call gave to what it did not make.
     names: HashSet<Name>,
     /// Old objects that were given another name.
     moved: HashSet<Id>,
+    /// Those that this call gave one.
+    moved_now: HashSet<Id>,
     /// Where those were that this call renamed, by the names at first.
     former: HashMap<Id, PathBuf>,
     /// Old files whose content is kept already, and the state in which it was.
     kept: HashMap<Id, State>,
+    /// Whether the session's first call has noted the heads.
+    begun: bool,
     /// Which commit each repository was at when the session began.
     heads: HashMap<PathBuf, String>,
-    /// What the session's file does not say yet.
-    news: Vec<Line>,
 }
 
 impl Ledger {
     /// Starts with what earlier calls of the session made.
     pub(super) fn load(file: Option<&Path>) -> Self {
         let mut ledger = Self::default();
-        let Some(file) = file.and_then(|path| open(path, false).ok()) else {
-            return ledger;
-        };
-        for line in BufReader::new(file.take(MOST_BYTES)).lines() {
-            let Ok(line) = line else { break };
-            match Line::parse(&line) {
-                Some(Line::Made(id)) => drop(ledger.made.insert(id)),
-                Some(Line::Gone(id)) => drop(ledger.made.remove(&id)),
-                Some(Line::Moved(id)) => drop(ledger.moved.insert(id)),
-                // The first word counts: a later commit is the session's own.
-                Some(Line::Head(tree, commit)) => {
-                    ledger.heads.entry(tree).or_insert(commit);
-                }
-                None => {}
-            }
+        if let Some(file) = file.and_then(|path| open(path, false).ok()) {
+            ledger.read(file);
         }
         ledger
     }
 
+    fn read(&mut self, file: File) {
+        for line in BufReader::new(file.take(MOST_BYTES)).lines() {
+            let Ok(line) = line else { break };
+            match Line::parse(&line) {
+                Some(Line::Begun) => self.begun = true,
+                Some(Line::Made(id)) => drop(self.made.insert(id)),
+                Some(Line::Gone(id)) => drop(self.made.remove(&id)),
+                Some(Line::Moved(id)) => drop(self.moved.insert(id)),
+                // The first word counts: a later commit is the session's own.
+                Some(Line::Head(tree, commit)) => {
+                    self.heads.entry(tree).or_insert(commit);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The same, with the commits that the session's repositories were at when it began. Its first
+    /// call notes them, at its start: a repository that comes later, were it the session's own,
+    /// says nothing of what was there. Where they cannot be noted, none counts.
+    pub(super) fn of_session<I>(
+        file: Option<&Path>,
+        writes: bool,
+        heads: impl FnOnce() -> I,
+    ) -> Self
+    where
+        I: Iterator<Item = (PathBuf, Option<String>)>,
+    {
+        let mut ledger = Self::load(file);
+        if ledger.begun {
+            return ledger;
+        }
+        let known = heads().filter_map(|(tree, commit)| Some((tree, commit?)));
+        let known: HashMap<PathBuf, String> = known.collect();
+        match file.filter(|_| writes) {
+            None => ledger.heads = known,
+            Some(path) if ledger.begin(path, &known).is_err() => ledger.heads.clear(),
+            Some(_) => {}
+        }
+        ledger
+    }
+
+    /// Writes the heads down, unless another call was faster.
+    fn begin(&mut self, path: &Path, heads: &HashMap<PathBuf, String>) -> std::io::Result<()> {
+        let mut file = open(path, true)?;
+        file.lock()?;
+        self.read(open(path, false)?);
+        if self.begun {
+            return Ok(());
+        }
+        let mut text = String::new();
+        for (tree, commit) in heads {
+            Line::Head(tree.clone(), commit.clone()).write(&mut text);
+        }
+        // Last, so that it stands for all of them.
+        Line::Begun.write(&mut text);
+        file.write_all(text.as_bytes())?;
+        self.heads.clone_from(heads);
+        Ok(())
+    }
+
     /// Adds what this call did to the session's file.
     pub(super) fn save(&mut self, path: Option<&Path>) -> std::io::Result<()> {
-        let news = std::mem::take(&mut self.news);
-        let Some(path) = path.filter(|_| !news.is_empty()) else {
+        let Some(path) = path else {
             return Ok(());
         };
+        let made = self.made_now.iter().map(|id| Line::Made(*id));
+        let gone = self.gone_now.iter().map(|id| Line::Gone(*id));
+        let moved = self.moved_now.iter().map(|id| Line::Moved(*id));
         let mut text = String::new();
-        for line in self.lasting(news) {
+        for line in made.chain(gone).chain(moved) {
             line.write(&mut text);
+        }
+        if text.is_empty() {
+            return Ok(());
         }
         let mut file = open(path, true)?;
         file.lock()?;
         file.write_all(text.as_bytes())
-    }
-
-    /// Drops what came and went within the call.
-    fn lasting(&self, news: Vec<Line>) -> Vec<Line> {
-        let here = |id: &Id| self.made.contains(id);
-        let keep = |line: &Line| match line {
-            Line::Made(id) => here(id),
-            Line::Gone(id) => !self.made_now.contains(id) && !here(id),
-            Line::Moved(_) | Line::Head(..) => true,
-        };
-        let mut seen = HashSet::new();
-        let mut lasting = news;
-        lasting.retain(|line| keep(line) && seen.insert(line.clone()));
-        lasting
     }
 
     /// Whether this call or an earlier one of the session made it.
@@ -110,7 +153,7 @@ impl Ledger {
 
     /// Whether this call made it.
     pub(super) fn is_made_now(&self, id: &Id) -> bool {
-        self.made_now.contains(id) && self.made.contains(id)
+        self.made_now.contains(id)
     }
 
     pub(super) fn note_made(&mut self, id: Id) {
@@ -119,37 +162,24 @@ impl Ledger {
         }
         self.made.insert(id);
         self.made_now.insert(id);
-        self.news.push(Line::Made(id));
     }
 
     /// It is gone, or it has taken the name of something old and is from now on treated like that.
     pub(super) fn note_gone(&mut self, id: &Id) {
-        if self.made.remove(id) {
-            self.news.push(Line::Gone(*id));
+        if self.made.remove(id) && !self.made_now.remove(id) {
+            self.gone_now.insert(*id);
         }
-    }
-
-    /// Remembers at which commit a repository was, unless the session knows that already.
-    pub(super) fn note_head(&mut self, tree: &Path, commit: impl FnOnce() -> Option<String>) {
-        if self.heads.contains_key(tree) {
-            return;
-        }
-        // One without a commit stays so for the session.
-        let commit = commit().unwrap_or_else(|| NO_COMMIT.into());
-        self.heads.insert(tree.to_path_buf(), commit.clone());
-        self.news.push(Line::Head(tree.to_path_buf(), commit));
     }
 
     /// The commit that a repository was at when the session began.
     pub(super) fn head(&self, tree: &Path) -> Option<&str> {
-        let head = self.heads.get(tree).map(String::as_str);
-        head.filter(|commit| *commit != NO_COMMIT)
+        self.heads.get(tree).map(String::as_str)
     }
 
     pub(super) fn note_moved(&mut self, id: Id, from: &Path) {
         self.former.entry(id).or_insert_with(|| from.to_path_buf());
         if self.moved.insert(id) {
-            self.news.push(Line::Moved(id));
+            self.moved_now.insert(id);
         }
     }
 
@@ -193,6 +223,9 @@ impl Line {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let kind = words.next()?;
+        if kind == "begun" {
+            return Some(Self::Begun);
+        }
         if kind == "head" {
             let commit = words.next()?.to_string();
             let bytes = crate::decode_bytes(words.next()?).ok()?;
@@ -219,6 +252,7 @@ impl Line {
             Self::Made(id) => ("made", id),
             Self::Gone(id) => ("gone", id),
             Self::Moved(id) => ("moved", id),
+            Self::Begun => return text.push_str("begun\n"),
             Self::Head(tree, commit) => {
                 let tree = crate::encode_bytes(tree.as_os_str().as_encoded_bytes());
                 text.push_str(&format!("head {commit} {tree}\n"));
@@ -268,21 +302,51 @@ mod tests {
         }
         first.note_gone(&id(2));
         first.note_moved(id(9), Path::new("/a"));
-        let tree = Path::new("/a b");
-        first.note_head(tree, || Some("c1".into()));
-        first.note_head(Path::new("/new"), || None);
         first.save(Some(&file)).unwrap();
         let mut second = Ledger::load(Some(&file));
         assert!(second.is_made(&id(1)) && !second.is_made_now(&id(1)));
         assert!(!second.is_made(&id(2)) && second.was_moved(&id(9)));
-        second.note_head(tree, || Some("c2".into()));
-        second.note_head(Path::new("/new"), || Some("c3".into()));
-        assert_eq!(second.head(tree), Some("c1"));
-        assert_eq!(second.head(Path::new("/new")), None);
         second.note_gone(&id(3));
         second.save(Some(&file)).unwrap();
         let third = Ledger::load(Some(&file));
         assert!(!third.is_made(&id(3)) && third.is_made(&id(4)));
+    }
+
+    #[test]
+    fn what_came_and_went_takes_no_room() {
+        let mut ledger = Ledger::default();
+        for ino in 0..1000 {
+            ledger.note_made(id(ino));
+            ledger.note_gone(&id(ino));
+        }
+        assert!(ledger.made.is_empty() && ledger.made_now.is_empty());
+        assert!(ledger.gone_now.is_empty());
+    }
+
+    #[test]
+    fn only_what_a_session_finds_at_its_start_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ledger");
+        let head = |tree: &str, commit: Option<&str>| {
+            let entry = (PathBuf::from(tree), commit.map(str::to_string));
+            move || std::iter::once(entry)
+        };
+        // Asking does not begin it.
+        Ledger::of_session(Some(&file), false, head("/asked", Some("c0")));
+        let first = Ledger::of_session(Some(&file), true, head("/a b", Some("c1")));
+        assert_eq!(first.head(Path::new("/a b")), Some("c1"));
+        for (tree, expected) in [("/a b", Some("c1")), ("/late", None), ("/asked", None)] {
+            let later = Ledger::of_session(Some(&file), true, head(tree, Some("c2")));
+            assert_eq!(later.head(Path::new(tree)), expected, "{tree}");
+        }
+        let other = folder.path().join("other");
+        Ledger::of_session(Some(&other), true, head("/new", None));
+        let later = Ledger::of_session(Some(&other), true, head("/new", Some("c3")));
+        assert_eq!(later.head(Path::new("/new")), None);
+        // What cannot be written down does not count.
+        let nowhere = folder.path().join("no/ledger");
+        let ledger = Ledger::of_session(Some(&nowhere), true, head("/a", Some("c1")));
+        assert_eq!(ledger.head(Path::new("/a")), None);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod files;
 mod keeper;
 mod ledger;
 mod mounts;
+mod moves;
 mod object;
 mod policy;
 pub(super) mod sys;
@@ -129,6 +130,8 @@ struct Broker {
     keeper: Keeper,
     exceptions: Exceptions,
     asides: Mutex<Vec<Aside>>,
+    /// On which all brokers of this home take turns (`moves`).
+    turns: OnceLock<Option<OwnedFd>>,
     refused: Mutex<Vec<String>>,
     /// What callers inherited; somebody who asks for another one sets `umask_called`.
     umask: u32,
@@ -157,7 +160,7 @@ impl Running {
         if plan.workspace_in_shm() {
             roots.push((SHM.into(), Ground::Scratch));
         }
-        let ledger = session_ledger(plan, guard);
+        let ledger = session_ledger(plan, guard, true);
         let broker = Arc::new(Broker {
             listener: Listener::new(listener),
             roots,
@@ -168,6 +171,7 @@ impl Running {
             keeper: Keeper::new(guard),
             exceptions: Exceptions::default(),
             asides: Mutex::default(),
+            turns: OnceLock::new(),
             refused: Mutex::default(),
             umask: inherited_umask(),
             umask_called: AtomicBool::new(false),
@@ -220,13 +224,12 @@ impl Running {
     }
 }
 
-/// What the session made so far, with the commits that its repositories are at.
-fn session_ledger(plan: &Plan, guard: &Guard) -> Ledger {
-    let mut ledger = Ledger::load(guard.ledger.as_deref());
-    for repository in plan.sealed.iter().filter_map(|path| repository_of(path)) {
-        ledger.note_head(repository.tree(), || repository.head());
-    }
-    ledger
+/// What the session made so far, with the commits that its repositories were at when it began; the
+/// first call of a session `writes` these down.
+fn session_ledger(plan: &Plan, guard: &Guard, writes: bool) -> Ledger {
+    let found = plan.sealed.iter().filter_map(|path| repository_of(path));
+    let heads = || found.map(|repository| (repository.tree().to_path_buf(), repository.head()));
+    Ledger::of_session(guard.ledger.as_deref(), writes, heads)
 }
 
 /// The repository whose settings a sealed path is.
@@ -359,14 +362,19 @@ impl Broker {
         }
     }
 
+    /// Puts an old file back where it was, unless that folder is one of build products by now.
+    fn gets_back(&self, aside: &Aside) -> bool {
+        use std::os::fd::AsFd;
+        let lies = object::path_of(&aside.dir).map(|dir| dir.join(ledger::os(&aside.name)));
+        let Ok(lies) = lies else { return false };
+        self.may_come(&aside.origin, &lies)
+            && (self.keeper).give_back(&aside.taken, aside.dir.as_fd(), &aside.name)
+    }
+
     fn finish(&self) -> Guarded {
         let mut put_back = Vec::new();
         for aside in std::mem::take(&mut *lock(&self.asides)) {
-            use std::os::fd::AsFd;
-            let given = self
-                .keeper
-                .give_back(&aside.taken, aside.dir.as_fd(), &aside.name);
-            if given {
+            if self.gets_back(&aside) {
                 put_back.push(aside.origin);
             }
         }

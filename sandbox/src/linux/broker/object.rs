@@ -28,6 +28,11 @@ impl Id {
     pub(super) fn is_lasting(&self) -> bool {
         self.born != (0, 0)
     }
+
+    /// Whether it was born at that time or later, as far as a file system tells times apart.
+    pub(super) fn is_born_since(&self, begun: SystemTime) -> bool {
+        time(self.born) + limits::CLOCK_TICK >= begun
+    }
 }
 
 /// Size and times: a file that has the same ones has not been written to in between.
@@ -46,9 +51,7 @@ impl State {
 
     /// Whether it was changed so short a time ago that another change might not show.
     pub(super) fn is_young(&self, now: SystemTime) -> bool {
-        let (seconds, nanos) = self.changed;
-        let since = Duration::new(u64::try_from(seconds).unwrap_or(0), nanos);
-        let age = now.duration_since(SystemTime::UNIX_EPOCH + since);
+        let age = now.duration_since(time(self.changed));
         age.map_or(true, |age| age < limits::CLOCK_TICK)
     }
 }
@@ -126,6 +129,16 @@ pub(super) fn stat_at(dir: impl AsFd, name: &CStr) -> Result<Stat, Errno> {
     })
 }
 
+/// The clock that file systems stamp births with, at its coarsest.
+pub(super) fn clock() -> SystemTime {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    time((now.tv_sec, u32::try_from(now.tv_nsec).unwrap_or(0)))
+}
+
+fn time((seconds, nanos): (i64, u32)) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::new(u64::try_from(seconds).unwrap_or(0), nanos)
+}
+
 /// Looks at what a descriptor stands for.
 pub(super) fn stat(object: impl AsFd) -> Result<Stat, Errno> {
     stat_at(object, c"")
@@ -151,9 +164,8 @@ pub(super) fn reopen(object: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> 
 }
 
 /// Where an object lies, by the names inside the sandbox: those of the machine for everything in
-/// a workspace.
-pub(super) fn path_of(object: &OwnedFd) -> PathBuf {
-    rustix::fs::readlink(own_name(object).as_c_str(), Vec::new())
-        .map(|path| PathBuf::from(OsString::from_vec(path.into_bytes())))
-        .unwrap_or_default()
+/// a workspace. What has no name that can be judged (one longer than a path may be, say) is refused.
+pub(super) fn path_of(object: &OwnedFd) -> Result<PathBuf, Errno> {
+    let path = rustix::fs::readlink(own_name(object).as_c_str(), Vec::new())?;
+    Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }

@@ -15,6 +15,10 @@ const GIT_CONTROL: &[&str] = &["config", "config.worktree", "commondir", "hooks"
 /// Parts of a git directory in which any name is a branch's, a tag's or an object's.
 const GIT_FREE: &[&str] = &["refs", "logs", "objects", "lfs"];
 
+/// How the names begin that the broker itself gives to files for a moment: nobody else may have
+/// one, so that what it looked at under such a name stays there.
+pub(super) const ASIDE: &[u8] = b".hands-aside-";
+
 /// The rules of one call.
 pub(super) struct Policy {
     /// Whether anything may be removed or renamed in a workspace at all.
@@ -84,14 +88,26 @@ impl Policy {
         if seen.is(Kind::Folder) {
             self.may_take_folder(&folder.join(os(name)), seen, ledger)?;
         }
-        if name == c".git" && !ledger.is_made(&seen.id) {
+        if ledger.is_made(&seen.id) {
+            return Ok(());
+        }
+        if name == c".git" {
             return Err(No::because("it holds the history of the work"));
+        }
+        // With another one in its place git would follow other settings.
+        if seen.is(Kind::Folder) && holds_git_control(&folder.join(os(name)), &self.git_folders) {
+            return Err(No::because(
+                "it holds the settings of a submodule or of another working tree",
+            ));
         }
         Ok(())
     }
 
     /// Whether an entry of this name may come to be, be replaced or go in this folder.
     pub(super) fn may_name(&self, folder: &Path, name: &CStr, ledger: &Ledger) -> Result<(), No> {
+        if name.to_bytes().starts_with(ASIDE) {
+            return Err(No::because("names of this kind are the sandbox's own"));
+        }
         let path = folder.join(os(name));
         let covered = || self.protected.iter().any(|entry| path.starts_with(entry));
         if self.fixed_paths.contains(&path) || covered() {
@@ -152,6 +168,11 @@ impl Policy {
         }
     }
 
+    /// Whether this is the name of a folder of build products.
+    pub(super) fn is_build_name(&self, name: &OsStr) -> bool {
+        self.build_names.contains(name)
+    }
+
     /// The folders on the way to this path, outermost first, that have the name of a build folder
     /// (the path's own name among them).
     pub(super) fn build_folders(&self, path: &Path) -> Vec<PathBuf> {
@@ -160,7 +181,7 @@ impl Policy {
         };
         let is_build = |folder: &&Path| {
             let name = folder.file_name();
-            name.is_some_and(|name| self.build_names.contains(name))
+            name.is_some_and(|name| self.is_build_name(name))
         };
         let mut found: Vec<PathBuf> = path
             .ancestors()
@@ -187,31 +208,61 @@ fn git_folders(protected: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Whether a folder lies where git keeps the directories of submodules and of further working trees,
+/// outside of what has no settings in it.
+fn holds_git_control(path: &Path, git_folders: &[PathBuf]) -> bool {
+    let Some(git) = git_depth(path, git_folders) else {
+        return false;
+    };
+    let mut below = path.iter().skip(git);
+    let is_kept = below
+        .next()
+        .is_some_and(|part| is_one(part, &["modules", "worktrees"]));
+    // The first name is a submodule's or a working tree's, whatever it is.
+    is_kept && !below.skip(1).any(|part| is_one(part, GIT_FREE))
+}
+
+/// Whether a name is one of these. Some file systems do not tell capitals from small letters.
+fn is_one(part: &OsStr, names: &[&str]) -> bool {
+    names.iter().any(|name| part.eq_ignore_ascii_case(name))
+}
+
+/// How many names lead down to the outermost git directory that a path lies in, itself included.
+fn git_depth(path: &Path, git_folders: &[PathBuf]) -> Option<usize> {
+    let by_name = path.iter().position(|part| is_one(part, &[".git", ".hg"]));
+    let around = git_folders.iter().filter(|folder| path.starts_with(folder));
+    let by_place = around.map(|folder| folder.iter().count());
+    by_name.map(|at| at + 1).into_iter().chain(by_place).min()
+}
+
 /// For a name by which git is controlled, the folders from the git directory down to it.
 fn git_control(path: &Path, git_folders: &[PathBuf]) -> Option<Vec<PathBuf>> {
+    let git = git_depth(path, git_folders)?;
     let parts: Vec<&OsStr> = path.iter().collect();
-    let by_name = parts
+    let below = &parts[git..];
+    let end = below.iter().position(|part| is_one(part, GIT_FREE));
+    let end = end.unwrap_or(below.len());
+    // A submodule or a working tree may have the name of such a part: what stands directly in it
+    // counts as well.
+    let inner = below[end..].iter().position(|part| !is_one(part, GIT_FREE));
+    let (judged, inner) = (&below[..end], &below[end + inner.unwrap_or(0)..]);
+    let is_last = |part: &OsStr| is_one(part, GIT_CONTROL) || is_one(part, &["hgrc"]);
+    let hook = judged
         .iter()
-        .position(|part| *part == ".git" || *part == ".hg");
-    let around = git_folders.iter().filter(|folder| path.starts_with(folder));
-    let by_place = around.map(|folder| folder.iter().count() - 1).min();
-    let git = by_name.into_iter().chain(by_place).min()?;
-    let below = &parts[git + 1..];
-    let is = |part: &OsStr, names: &[&str]| names.iter().any(|name| part == *name);
-    let end = below
-        .iter()
-        .position(|part| is(part, GIT_FREE))
-        .unwrap_or(below.len());
-    let judged = &below[..end];
-    let attributes = judged.ends_with(&[OsStr::new("info"), OsStr::new("attributes")]);
-    let hook = judged.iter().any(|part| *part == "hooks");
-    let last = judged.last().filter(|_| end == below.len());
-    let named = last.is_some_and(|part| is(part, GIT_CONTROL) || is(part, &["hgrc"]));
+        .chain(inner.first())
+        .any(|part| is_one(part, &["hooks"]));
+    let attributes = [OsStr::new("info"), OsStr::new("attributes")];
+    let attributes = judged.ends_with(&attributes) || inner.starts_with(&attributes);
+    let named = match inner {
+        [] => judged.last().is_some_and(|part| is_last(part)),
+        [only] => is_last(only),
+        _ => false,
+    };
     if !(attributes || hook || named) {
         return None;
     }
     let folder = |depth: usize| parts[..depth].iter().collect::<PathBuf>();
-    Some((git + 1..parts.len()).map(folder).collect())
+    Some((git..parts.len()).map(folder).collect())
 }
 
 /// Whether this call made one of the folders.
@@ -223,6 +274,24 @@ fn made_now(folders: &[PathBuf], ledger: &Ledger) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_git_keeps_further_settings_is_known_by_its_name() {
+        let apart = [PathBuf::from("/w/bare")];
+        for (path, holds) in [
+            ("/w/bare/worktrees/t", true),
+            ("/w/bare/refs/worktrees/t", false),
+            ("/w/.git/modules", true),
+            ("/w/.git/modules/m", true),
+            ("/w/.git/modules/objects", true),
+            ("/w/.git/worktrees/t", true),
+            ("/w/.git/modules/m/refs/heads", false),
+            ("/w/.git/refs/heads/modules", false),
+            ("/w/modules/m", false),
+        ] {
+            assert_eq!(holds_git_control(Path::new(path), &apart), holds, "{path}");
+        }
+    }
 
     #[test]
     fn what_controls_git_is_known_by_its_name() {
@@ -239,6 +308,11 @@ mod tests {
             "/w/.git/modules/m/config",
             "/w/.git/modules/m/hooks/x",
             "/w/.git/worktrees/t/config.worktree",
+            "/w/.git/modules/objects/config",
+            "/w/.git/modules/lfs/hooks/x",
+            "/w/.git/modules/lfs/objects/info/attributes",
+            "/w/.git/worktrees/logs/commondir",
+            "/w/.GIT/Hooks/x",
             "/w/.hg/hgrc",
             "/w/bare/hooks/post-receive",
             "/w/bare/worktrees/t/commondir",
@@ -258,7 +332,8 @@ mod tests {
             "/w/.git/info/exclude",
             "/w/.git/refs/heads/config",
             "/w/.git/logs/refs/heads/hooks/x",
-            "/w/.git/objects/info/attributes",
+            "/w/.git/objects/info/alternates",
+            "/w/.git/modules/m/refs/heads/hooks",
             "/w/.github/hooks",
             "/w/bare/refs/heads/config",
             "/w/barefoot/config",

@@ -109,6 +109,19 @@ impl<'a> Told<'a> {
     }
 }
 
+/// A note that says one thing: the name of a file or a process may hold a line end, and behind it a
+/// line that nobody of us said.
+pub(super) fn on_one_line(note: &str) -> String {
+    let mut line = String::with_capacity(note.len());
+    for c in note.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
+}
+
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }
