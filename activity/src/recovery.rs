@@ -47,6 +47,7 @@ use time::OffsetDateTime;
 use crate::clock;
 use crate::fsx::{self, hex};
 use crate::limits::{COPY_BLOCK, RecoveryLimits};
+pub use count::Held;
 pub use entry::{Entry, Kind, Stamp};
 pub use error::RecoveryError;
 use error::io_at;

@@ -232,6 +232,46 @@ pub static KEYS: &[Key] = &[
         doc: "Names of folders of build products: where git ignores such a folder as of the last commit and tracks nothing in it, commands remove and change old files in it freely.",
     },
     Key {
+        name: "sandbox.memory_mb",
+        slot: Slot::Int {
+            min: 0,
+            max: 1 << 30,
+            at: |c| &mut c.sandbox.memory_mb,
+        },
+        unit: "MiB",
+        doc: "Linux: memory that a command may use, with all its processes; one that is seen to use more is ended. 0: three quarters of the machine's.",
+    },
+    Key {
+        name: "sandbox.processes",
+        slot: Slot::Int {
+            min: 16,
+            max: 1 << 22,
+            at: |c| &mut c.sandbox.processes,
+        },
+        unit: "processes",
+        doc: "Linux: processes and threads that a command may have.",
+    },
+    Key {
+        name: "sandbox.open_files",
+        slot: Slot::Int {
+            min: 64,
+            max: 1 << 30,
+            at: |c| &mut c.sandbox.open_files,
+        },
+        unit: "files",
+        doc: "Linux: files that one process of a command may have open.",
+    },
+    Key {
+        name: "sandbox.file_mb",
+        slot: Slot::Int {
+            min: 1,
+            max: 1 << 30,
+            at: |c| &mut c.sandbox.file_mb,
+        },
+        unit: "MiB",
+        doc: "Linux: how large a file a command may write.",
+    },
+    Key {
         name: "limits.concurrency",
         slot: Slot::Int {
             min: 1,

@@ -62,6 +62,14 @@ pub const BUILD_FOLDERS: [&str; 14] = [
     ".gradle",
     "coverage",
 ];
+/// Mebibytes of memory that a command may use; 0: three quarters of the machine's.
+pub const MEMORY_MB: u64 = 0;
+/// Processes and threads that a command may have.
+pub const PROCESSES: u64 = 4096;
+/// Files that one process of a command may have open.
+pub const OPEN_FILES: u64 = 65_536;
+/// Mebibytes of a file that a command writes.
+pub const FILE_MB: u64 = 64 * KIB;
 /// Most output of one command kept in its recovery file, in bytes.
 pub const SPILL_BYTES: u64 = 2 * GIB;
 /// Seconds a look through the workspaces for secrets may take before a command.

@@ -48,6 +48,15 @@ pub struct Sandbox {
     pub broker: bool,
     /// Names of folders of build products.
     pub build_folders: Vec<String>,
+    /// Mebibytes of memory that a command may use, with all its processes; 0: three quarters of
+    /// the machine's.
+    pub memory_mb: u64,
+    /// Processes and threads that a command may have.
+    pub processes: u64,
+    /// Files that one process of a command may have open.
+    pub open_files: u64,
+    /// Mebibytes of a file that a command writes.
+    pub file_mb: u64,
 }
 
 /// What a command may change.
@@ -291,6 +300,10 @@ impl Default for Config {
                 command_check: true,
                 broker: true,
                 build_folders: limits::BUILD_FOLDERS.map(str::to_owned).to_vec(),
+                memory_mb: limits::MEMORY_MB,
+                processes: limits::PROCESSES,
+                open_files: limits::OPEN_FILES,
+                file_mb: limits::FILE_MB,
             },
             limits: Limits::default(),
             permissions: Permissions {

@@ -24,6 +24,20 @@ impl Made {
     pub fn holds(&self, _path: &Path) -> bool {
         false
     }
+
+    /// Whether this very object was made in the session: nothing is known of that here.
+    #[must_use]
+    pub fn has(&self, _: impl std::os::fd::AsFd) -> bool {
+        false
+    }
+
+    /// Nothing is noted here, where commands remove nothing.
+    ///
+    /// # Errors
+    /// None.
+    pub fn note<T: std::os::fd::AsFd>(_: &std::path::Path, _: &[T]) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Whether something is allowed, and by which rule.

@@ -28,12 +28,12 @@ mod hosts;
 pub mod limits;
 #[cfg(target_os = "linux")]
 pub mod linux;
+mod look;
 pub mod macos;
 mod path_bytes;
 mod plan;
 pub mod promise;
 mod report;
-mod look;
 // The broker asks more of it than macOS does.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 mod repository;
@@ -43,7 +43,8 @@ pub use backend::{Backend, Launch, Unavailable, platform_backend};
 pub use capture::Capture;
 pub use explain::{Made, Ruling, Rulings};
 pub use hosts::{Host, HostRule};
-pub use plan::{Guard, Mode, Network, Plan, Request};
+pub use plan::{Guard, Mode, Network, Plan, Request, Resources};
 pub use report::{
-    Done, Ending, Excerpt, Frame, Guarded, Kept, Order, Progress, decode_bytes, encode_bytes,
+    Done, Ending, Excerpt, Frame, Guarded, Kept, Order, Overuse, Progress, Resource, decode_bytes,
+    encode_bytes,
 };

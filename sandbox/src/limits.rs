@@ -29,8 +29,22 @@ pub const MAX_ARG_BYTES: usize = 128 * 1024 - 1;
 pub const INNER_REPORT_BYTES: u64 = 64 * 1024;
 /// Longest request line that the runner reads, bytes.
 pub const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
-/// Processes and threads a command may have (`RLIMIT_NPROC`; does not bind root).
+/// Processes and threads a command may have when the plan does not say (`RLIMIT_NPROC`, which does
+/// not bind root; and counted by the runner).
 pub const MAX_PROCESSES: u64 = 4096;
+/// Files that one process of a command may have open when the plan does not say (`RLIMIT_NOFILE`).
+pub const MAX_OPEN_FILES: u64 = 65_536;
+/// Bytes of a file that a command writes when the plan does not say (`RLIMIT_FSIZE`).
+pub const MAX_FILE_BYTES: u64 = 64 << 30;
+/// From a command's start to the first look at what it uses.
+pub const WATCH_FIRST: Duration = Duration::from_millis(100);
+/// Between two looks at what a command uses.
+pub const WATCH_EVERY: Duration = Duration::from_millis(250);
+/// The same for one that uses over half of what it may.
+pub const WATCH_CLOSELY: Duration = Duration::from_millis(50);
+/// How much sooner than another process a command's are ended by the system when memory runs out
+/// (`oom_score_adj`).
+pub const OOM_SCORE: u32 = 500;
 /// Bytes that the canary's recovery folder may hold; its files are a few words long.
 pub const CANARY_BYTES: u64 = 64 * 1024;
 /// Age below which none of those files is dropped.
@@ -41,6 +55,8 @@ pub const CANARY_TIMEOUT: Duration = Duration::from_secs(20);
 pub const COMPLAINT_BYTES: usize = 2000;
 /// Threads that answer the calls of a command.
 pub const BROKER_THREADS: usize = 4;
+/// Time that one of them may be at a call before another takes the next one.
+pub const BROKER_PATIENCE: Duration = Duration::from_millis(2);
 /// Calls that may wait at once for a pipe's other end or for somebody's lease.
 pub const BROKER_WAITING: u32 = 64;
 /// Bytes of a file whose copy is left to a thread of its own.

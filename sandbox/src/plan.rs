@@ -1,6 +1,7 @@
 //! What a confined child may do, in the platform's own terms but for no platform in particular.
 
 use crate::hosts::HostRule;
+use crate::limits;
 use crate::path_bytes;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -113,6 +114,34 @@ pub struct Plan {
     /// rules only the build folders count there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<Guard>,
+    /// How much of the machine it may use.
+    #[serde(default)]
+    pub resources: Resources,
+}
+
+/// What a command may use at most, with all its processes. Linux only; elsewhere it is passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Bytes of memory of all its processes together, with what it holds in its own `/dev/shm`.
+    /// The runner looks at it from time to time and ends a command that has more.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub processes: u64,
+    /// Files that one process has open.
+    pub open_files: u64,
+    /// Bytes of a file that it writes.
+    pub file_bytes: u64,
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self {
+            memory_bytes: u64::MAX,
+            processes: limits::MAX_PROCESSES,
+            open_files: limits::MAX_OPEN_FILES,
+            file_bytes: limits::MAX_FILE_BYTES,
+        }
+    }
 }
 
 /// The rules of the removal broker, which carries out a command's creating, replacing and removing

@@ -89,11 +89,35 @@ pub struct Done {
     /// Why `spill` lacks something, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spill_error: Option<String>,
+    /// What it used more of than it may, and was ended for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overuse: Option<Overuse>,
     /// Wall time, milliseconds.
     pub wall_ms: u64,
     /// What the broker kept, put back and refused, where there was one.
     #[serde(default, skip_serializing_if = "Guarded::is_empty")]
     pub guarded: Guarded,
+}
+
+/// A command that used more than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overuse {
+    /// Of what.
+    pub what: Resource,
+    /// How much it used when that was seen.
+    pub used: u64,
+    /// How much it may use.
+    pub limit: u64,
+}
+
+/// What a runner looks at while its command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// Memory of all processes together, in bytes.
+    Memory,
+    /// Processes and threads.
+    Processes,
 }
 
 /// What came of a command's creating, replacing and removing calls.

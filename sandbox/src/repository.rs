@@ -242,8 +242,8 @@ fn is_split(mut extensions: &[u8], hash: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::look::GIT;
     use super::*;
+    use crate::look::GIT;
     use std::process::Command;
 
     fn tracks(path: &Path) -> bool {

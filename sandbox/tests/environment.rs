@@ -31,6 +31,7 @@ fn run(folder: &Path, command: &str, env: &[(&str, &str)]) -> (String, String) {
             extra_write: vec![],
             closed: vec![],
             shallow: vec![],
+            resources: hands_sandbox::Resources::default(),
             tmp: folder.join("tmp"),
             masks: vec![],
             sealed: vec![],

@@ -53,6 +53,20 @@ fn what_a_command_made_it_may_remove() {
 }
 
 #[test]
+fn a_commands_umask_is_not_the_recovery_folders() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = world();
+    let ran = world.run("umask 0777; : > n; umask 0177; echo new > m; mv -f m f");
+    assert_eq!(ran.code, Some(0), "{}: {:?}", ran.out, ran.done.guarded);
+    assert!(is(&world, "f", "new\n") && world.has_kept("one\n"));
+    let days = std::fs::read_dir(world.root.join("recovery")).unwrap();
+    for day in days.flatten().filter(|day| day.path().is_dir()) {
+        let mode = day.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{day:?}");
+    }
+}
+
+#[test]
 fn what_was_there_stays() {
     case("rm -f f; rm -rf d; unlink g", |w, r| {
         r.code != Some(0) && is(w, "f", "one\n") && is(w, "d/x", "x\n") && is(w, "g", "two\n")

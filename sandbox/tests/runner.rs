@@ -55,6 +55,7 @@ impl World {
                 extra_write: vec![],
                 closed: vec![],
                 shallow: vec![],
+                resources: hands_sandbox::Resources::default(),
                 tmp: self.root.join("tmp"),
                 masks: vec![self.root.join("secret")],
                 sealed: vec![],

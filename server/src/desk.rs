@@ -98,7 +98,11 @@ impl Handler for Answers {
                 sessions: self.sessions(),
             }),
             "/v1/grants" => Reply::of(&self.grants()),
-            "/v1/metrics" => Reply::of(&self.hub.metrics.snapshot()),
+            "/v1/metrics" => {
+                // It may have to be counted.
+                tokio::task::block_in_place(|| self.hub.measure_recovery());
+                Reply::of(&self.hub.metrics.snapshot())
+            }
             path => ApiError::not_found(path).into(),
         }
     }
@@ -141,11 +145,12 @@ impl Answers {
     }
 
     fn recovery(&self) -> RecoveryUse {
-        let (bytes, max_bytes) = self.hub.recovery.usage();
+        let (held, max_bytes) = self.hub.recovery.usage();
         let dropped = self.hub.recovery.last_dropped();
         RecoveryUse {
-            bytes,
+            bytes: held.bytes,
             max_bytes,
+            entries: held.entries,
             last_dropped: dropped.map(|last| Dropped {
                 ts: last.ts,
                 by: last.by,

@@ -148,6 +148,12 @@ impl Hub {
             .or_default() += 1;
     }
 
+    /// Brings the figures of the recovery folder up to date, at most a minute behind.
+    pub(crate) fn measure_recovery(&self) {
+        let (held, most) = self.recovery.usage();
+        self.metrics.set_recovery(held.bytes, most, held.entries);
+    }
+
     /// What the sandbox was seen to stop on this machine; tried once per process.
     pub async fn sandbox_report(&self) -> &Report {
         let scratch = self.home.scratch_dir();

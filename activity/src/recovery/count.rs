@@ -1,4 +1,4 @@
-//! How many bytes the folder holds. The folders of past days seldom change: their sizes are written
+//! How many bytes the folder holds, in how many entries. The folders of past days seldom change: their sizes are written
 //! down, each with the time at which its folder was last changed, and counted anew when that is
 //! another one.
 
@@ -23,30 +23,66 @@ struct Size {
     /// When names in the folder were changed last, in seconds and nanoseconds.
     changed: (i64, i64),
     bytes: u64,
+    entries: u64,
 }
 
 type Sizes = BTreeMap<String, Size>;
+
+/// What the folder holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes of all contents, as they lie on disk.
+    pub bytes: u64,
+    /// How many contents there are.
+    pub entries: u64,
+}
+
+impl Held {
+    /// With a content of so many bytes more.
+    pub(super) fn and_one(self, bytes: u64) -> Self {
+        self.plus(Self { bytes, entries: 1 })
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            entries: self.entries.saturating_add(other.entries),
+        }
+    }
+}
 
 impl Recovery {
     /// Bytes of all contents, as they lie on disk.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
+        self.held().bytes
+    }
+
+    /// What the folder holds, counted now.
+    pub(super) fn held(&self) -> Held {
         let known = self.load_sizes();
         let today = today();
         let mut sizes = Sizes::new();
-        let mut total = 0u64;
+        let mut total = Held::default();
         for day in self.days().unwrap_or_default() {
             let name = day.file_name().unwrap_or_default().to_string_lossy();
             let before = changed(&day);
             let noted = known.get(&*name).copied();
             let noted = noted.filter(|size| Some(size.changed) == before);
-            let bytes = noted.map_or_else(|| bytes_in(&day), |size| size.bytes);
-            total = total.saturating_add(bytes);
+            let held = noted.map_or_else(
+                || held_in(&day),
+                |size| Held {
+                    bytes: size.bytes,
+                    entries: size.entries,
+                },
+            );
+            total = total.plus(held);
             if let Some(changed_at) = before.filter(|_| *name < *today && is_settled(&day, before))
             {
                 let size = Size {
                     changed: changed_at,
-                    bytes,
+                    bytes: held.bytes,
+                    entries: held.entries,
                 };
                 sizes.insert(name.into_owned(), size);
             }
@@ -88,12 +124,15 @@ fn is_settled(day: &Path, before: Option<(i64, i64)>) -> bool {
     changed(day) == before && matches!(age, Ok(Ok(age)) if age > SETTLED_AFTER)
 }
 
-fn bytes_in(day: &Path) -> u64 {
+fn held_in(day: &Path) -> Held {
     let items = fs::read_dir(day).into_iter().flatten().flatten();
     let contents = items.filter(|item| names::is_content(&item.file_name()));
     contents
         .filter_map(|item| item.metadata().ok())
         .filter(fs::Metadata::is_file)
-        .map(|info| info.len())
-        .sum()
+        .map(|info| Held {
+            bytes: info.len(),
+            entries: 1,
+        })
+        .fold(Held::default(), Held::plus)
 }

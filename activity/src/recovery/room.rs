@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
+use super::count::Held;
 use super::entry::Entry;
 use super::error::{RecoveryError, io_at};
 use super::{Recovery, names, today};
@@ -29,7 +30,7 @@ const DROPS: &str = "dropped.jsonl";
 /// What is known of the folder's size.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    counted: Option<(u64, Instant)>,
+    counted: Option<(Held, Instant)>,
     /// Until when it is taken for granted that nothing can make room.
     full: Option<Instant>,
     /// What was dropped since somebody asked.
@@ -72,14 +73,14 @@ impl Recovery {
         lines.find_map(|line| serde_json::from_slice(line).ok())
     }
 
-    /// Bytes of all contents, and what they may be. The count may be a minute old.
+    /// What the folder holds, and how many bytes it may hold. The count may be a minute old.
     #[must_use]
-    pub fn usage(&self) -> (u64, u64) {
+    pub fn usage(&self) -> (Held, u64) {
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         let used = match room.counted {
             Some((used, at)) if at.elapsed() < COUNT_FOR => used,
             _ => {
-                let used = self.total_bytes();
+                let used = self.held();
                 room.counted = Some((used, Instant::now()));
                 used
             }
@@ -98,31 +99,31 @@ impl Recovery {
     /// old enough and enough of them are.
     pub(super) fn make_room(&self, bytes: u64) -> Result<(), RecoveryError> {
         let most = self.limits.max_total_bytes;
-        let fits = |used: u64| used.saturating_add(bytes) <= most;
+        let fits = |used: Held| used.bytes.saturating_add(bytes) <= most;
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((used, at)) = room.counted
             && at.elapsed() < COUNT_FOR
             && fits(used)
         {
-            room.counted = Some((used + bytes, at));
+            room.counted = Some((used.and_one(bytes), at));
             return Ok(());
         }
         let began = Instant::now();
         let known = room.full.is_some_and(|until| began < until);
         let mut used = match room.counted {
             Some((used, _)) if known => used,
-            _ => self.total_bytes(),
+            _ => self.held(),
         };
         if !fits(used) && !known && bytes <= most {
-            let lack = used.saturating_add(bytes).saturating_sub(most);
+            let lack = used.bytes.saturating_add(bytes).saturating_sub(most);
             if let Some(dropped) = self.drop_oldest(lack)? {
                 room.dropped.push(dropped);
             }
-            used = self.total_bytes();
+            used = self.held();
         }
         let now = Instant::now();
         if fits(used) {
-            room.counted = Some((used + bytes, now));
+            room.counted = Some((used.and_one(bytes), now));
             room.full = None;
             return Ok(());
         }
@@ -134,7 +135,7 @@ impl Recovery {
         Err(RecoveryError::Full {
             folder: self.folder.clone(),
             bytes,
-            used,
+            used: used.bytes,
             limit: most,
         })
     }

@@ -222,7 +222,17 @@ fn sandbox(found: &Status) -> String {
 
 /// What the recovery folder holds, and what was dropped from it by itself.
 fn recovery(held: &RecoveryUse) -> String {
-    let mut text = format!("{} of {}", size(held.bytes), size(held.max_bytes));
+    let mut text = format!(
+        "{} of {} in {} {}",
+        size(held.bytes),
+        size(held.max_bytes),
+        held.entries,
+        if held.entries == 1 {
+            "entry"
+        } else {
+            "entries"
+        }
+    );
     if let Some(last) = &held.last_dropped
         && last.by == "room"
     {
@@ -279,9 +289,10 @@ mod tests {
         let mut held = RecoveryUse {
             bytes: 3 << 20,
             max_bytes: 1 << 30,
+            entries: 12,
             last_dropped: None,
         };
-        assert_eq!(recovery(&held), "3.0 MiB of 1.0 GiB");
+        assert_eq!(recovery(&held), "3.0 MiB of 1.0 GiB in 12 entries");
         let mut last = Dropped {
             ts: "2026-11-30T12:00:00.000Z".into(),
             by: "room".into(),

@@ -49,6 +49,9 @@ pub struct RecoveryUse {
     pub bytes: u64,
     /// What they may be.
     pub max_bytes: u64,
+    /// How many there are; as old as the bytes.
+    #[serde(default)]
+    pub entries: u64,
     /// What was dropped last; none where nothing ever was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_dropped: Option<Dropped>,

@@ -1,9 +1,9 @@
 //! What is tried of each rule, and what must come of it.
 
 use super::world::World;
+use crate::look::GIT;
 use crate::plan::Mode;
 use crate::promise::Rule;
-use crate::look::GIT;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 

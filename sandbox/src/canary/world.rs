@@ -1,9 +1,9 @@
 //! The small world that is attacked, and what its disk says afterwards.
 
 use crate::limits;
+use crate::look::GIT;
 use crate::plan::{Guard, Mode, Network, Plan, Request};
 use crate::promise::Rule;
-use crate::look::GIT;
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
 use std::net::TcpListener;
@@ -200,6 +200,7 @@ impl World {
                 Mode::Default | Mode::Strict => Network::On,
             },
             guard: self.guard(),
+            resources: crate::plan::Resources::default(),
         }
     }
 

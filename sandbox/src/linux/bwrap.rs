@@ -103,9 +103,10 @@ fn arguments(plan: &Plan, runner: &Path, socket: RawFd) -> Vec<OsString> {
     // Named one by one: a new part of a plan does not compile until it is said here what becomes
     // of it on this platform.
     let Plan {
-        // The helper inside starts the command, with its environment.
+        // The helper inside starts the command, with its environment and limits.
         argv: _,
         env: _,
+        resources: _,
         cwd,
         // All of these are mounts, see `binds`.
         workspaces: _,
@@ -201,6 +202,7 @@ mod tests {
             extra_write: vec![],
             closed: vec![],
             shallow: vec![],
+            resources: crate::plan::Resources::default(),
             tmp: "/home/u/.hands/work/scratch/s/tmp".into(),
             masks: vec!["/etc".into(), "/no/such/file".into(), "/tmp".into()],
             sealed: vec![],

@@ -4,9 +4,9 @@ use super::bound::HostView;
 use super::{netns, ruleset, seccomp};
 use crate::limits;
 use crate::path_bytes;
-use crate::plan::{Mode, Plan};
-use crate::plan::{OWN_TMP, SHM};
+use crate::plan::{Mode, OWN_TMP, Plan, Resources, SHM};
 use crate::report::Ending;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
@@ -40,6 +40,8 @@ pub struct InnerPlan {
     pub proxied: bool,
     /// What the mounts in the plan's folders must show.
     pub host: HostView,
+    /// How much of the machine the command may use.
+    pub resources: Resources,
 }
 
 /// The byte that travels with the broker's listener.
@@ -118,6 +120,7 @@ impl InnerPlan {
             free,
             proxied: plan.network.rules().is_some(),
             host: HostView::of(plan)?,
+            resources: plan.resources,
         })
     }
 }
@@ -153,7 +156,7 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
     let mounts = std::fs::read("/proc/self/mountinfo");
     let mounts = mounts.map_err(|e| format!("reading the mounts: {e}"))?;
     plan.host.check(&mounts)?;
-    limit_resources();
+    limit(&plan.resources);
     if plan.proxied {
         offer_proxy(socket, &mut plan.env)?;
     }
@@ -163,10 +166,9 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
         netns::send(socket.as_fd(), LISTENER, listener.as_fd())
             .map_err(|e| format!("sending the listener: {e}"))?;
     }
+    let ended = ChildSignals::block().map_err(|e| format!("signalfd: {e}"))?;
     let main_child = start(&plan)?;
-    // The thread shares the filter: it was started after it.
-    std::thread::spawn(move || obey(reader));
-    let ending = wait_for(main_child);
+    let ending = wait_for(main_child, &ended, &mut reader);
     Ok((ending, end_left_behind()))
 }
 
@@ -203,22 +205,25 @@ fn close_inherited() -> Result<(), String> {
     ))
 }
 
-fn limit_resources() {
+/// What the system itself sees to. A limit that cannot be lowered is no reason to refuse the
+/// command.
+fn limit(most: &Resources) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let lower = |resource, value: u64| {
-        let maximum = getrlimit(resource).maximum;
-        let value = Some(maximum.map_or(value, |m| m.min(value)));
-        // A limit that cannot be lowered is no reason to refuse the command.
-        let _ = setrlimit(
-            resource,
-            Rlimit {
-                current: value,
-                maximum: value,
-            },
-        );
+        let now = getrlimit(resource);
+        let within = |limit: Option<u64>| Some(limit.map_or(value, |limit| limit.min(value)));
+        let wanted = Rlimit {
+            current: within(now.current),
+            maximum: within(now.maximum),
+        };
+        let _ = setrlimit(resource, wanted);
     };
     lower(Resource::Core, 0);
-    lower(Resource::Nproc, limits::MAX_PROCESSES);
+    lower(Resource::Nproc, most.processes);
+    lower(Resource::Nofile, most.open_files);
+    lower(Resource::Fsize, most.file_bytes);
+    // When the machine's memory runs out, the command goes before the person's programs.
+    let _ = std::fs::write("/proc/self/oom_score_adj", limits::OOM_SCORE.to_string());
 }
 
 fn start(plan: &InnerPlan) -> Result<Pid, String> {
@@ -238,16 +243,35 @@ fn start(plan: &InnerPlan) -> Result<Pid, String> {
         .ok_or_else(|| "the child has no process id".to_string())
 }
 
-/// Carries out the runner's orders: each line means SIGTERM to everything inside. SIGKILL needs no
-/// order: the runner ends this process, and the kernel all others with it. A runner that is gone
-/// is such an order too.
-fn obey(mut reader: BufReader<UnixStream>) -> ! {
-    let mut line = String::new();
-    while reader.read_line(&mut line).is_ok_and(|n| n > 0) {
-        line.clear();
-        terminate_all();
+/// The news that a process has ended, as a descriptor.
+struct ChildSignals(OwnedFd);
+
+impl ChildSignals {
+    /// Makes of the signal a descriptor. (A program that is started gets an empty mask.)
+    fn block() -> std::io::Result<Self> {
+        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the call makes the set that it is given an empty one.
+        unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+        // SAFETY: `sigemptyset` has written all of it.
+        let mut set = unsafe { set.assume_init() };
+        // SAFETY: the set is a whole one.
+        unsafe { libc::sigaddset(&mut set, libc::SIGCHLD) };
+        // SAFETY: the set is only read; no old one is asked for.
+        let blocked = unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
+        // SAFETY: the set is only read; a new descriptor is asked for.
+        let fd = unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if blocked != 0 || fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the kernel made the descriptor for us just now; nothing else owns it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
-    std::process::exit(1)
+
+    /// Forgets what has been told so far.
+    fn clear(&self) {
+        let mut told = [0u8; 1024];
+        while rustix::io::read(&self.0, &mut told).is_ok_and(|got| got > 0) {}
+    }
 }
 
 fn terminate_all() {
@@ -256,14 +280,44 @@ fn terminate_all() {
     unsafe { libc::kill(-1, libc::SIGTERM) };
 }
 
-/// Reaps whatever ends until the command itself does.
-fn wait_for(main_child: Pid) -> Ending {
+/// Reaps whatever ends until the command itself does. Meanwhile carries out the runner's orders:
+/// each line means SIGTERM to everything inside. SIGKILL needs no order: the runner ends this
+/// process, and the kernel all others with it. A runner that is gone is such an order too.
+fn wait_for(main_child: Pid, ended: &ChildSignals, orders: &mut BufReader<UnixStream>) -> Ending {
     loop {
-        match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if pid == main_child => return ending(status),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        ended.clear();
+        if let Some(ending) = reap(main_child) {
+            return ending;
+        }
+        // What was read along with the plan is not seen by polling.
+        if orders.buffer().is_empty() {
+            let socket = orders.get_ref();
+            let mut fds = [
+                PollFd::new(&ended.0, PollFlags::IN),
+                PollFd::new(socket, PollFlags::IN),
+            ];
+            let polled = poll(&mut fds, None);
+            if polled.is_err() || fds[1].revents().is_empty() {
+                continue;
+            }
+        }
+        let mut line = String::new();
+        match orders.read_line(&mut line) {
+            Ok(1..) => terminate_all(),
+            _ => std::process::exit(1),
+        }
+    }
+}
+
+/// Reaps all that has ended; how the command ended, if it is among them.
+fn reap(main_child: Pid) -> Option<Ending> {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == main_child => return Some(ending(status)),
+            Ok(None) => return None,
+            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
             // Nobody left to wait for, and the command's end was not seen: say the worst.
-            Err(_) => return Ending::Signal(Signal::KILL.as_raw()),
+            Err(_) => return Some(Ending::Signal(Signal::KILL.as_raw())),
         }
     }
 }
@@ -343,6 +397,7 @@ mod tests {
             mode: Mode::Default,
             network: Network::On,
             guard: None,
+            resources: Resources::default(),
         }
     }
 

@@ -141,6 +141,7 @@ mod tests {
             sealed: vec![],
             mode: Mode::Default,
             network: Network::On,
+            resources: crate::plan::Resources::default(),
             guard: Some(Guard {
                 recovery: recovery.into(),
                 turn_id: "t".into(),

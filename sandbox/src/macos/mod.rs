@@ -110,6 +110,8 @@ fn check(plan: &Plan) -> Result<(), Unavailable> {
         mode: _,
         // There is no broker; of its rules the build folders count.
         guard: _,
+        // Nothing here can count all of a command's processes.
+        resources: _,
     } = plan;
     if !matches!(network, Network::On | Network::Off) {
         return Err(Unavailable {

@@ -19,6 +19,7 @@ fn plan() -> Plan {
         extra_write: vec![],
         closed: vec![],
         shallow: vec![],
+        resources: crate::plan::Resources::default(),
         tmp: "/Users/u/tmp".into(),
         masks: vec![],
         sealed: vec![],

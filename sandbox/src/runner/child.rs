@@ -129,6 +129,12 @@ impl Confined {
         }
     }
 
+    /// The number of the process that was started, which all of the command's descend from.
+    #[cfg(target_os = "linux")]
+    pub(super) fn id(&self) -> Option<u32> {
+        u32::try_from(self.pid?.as_raw_nonzero().get()).ok()
+    }
+
     /// What came of the calls that the broker carried out, and which hosts were refused.
     #[cfg(target_os = "linux")]
     pub(super) fn guarded(&mut self) -> crate::report::Guarded {
@@ -154,6 +160,19 @@ impl Confined {
 
     #[cfg(not(target_os = "linux"))]
     pub(super) fn awaits_report(&self) -> bool {
+        false
+    }
+
+    /// Whether the helper inside has said that the command ended and nothing of it is left.
+    #[cfg(target_os = "linux")]
+    pub(super) fn left_nothing(&self) -> bool {
+        use crate::linux::inner::InnerReport::Ended;
+        let said = self.inner.as_ref().and_then(Option::as_ref);
+        matches!(said, Some(Ended { left_behind, .. }) if left_behind.is_empty())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn left_nothing(&self) -> bool {
         false
     }
 

@@ -74,6 +74,7 @@ impl World {
             extra_write: vec![],
             closed: vec![],
             shallow: vec![],
+            resources: hands_sandbox::Resources::default(),
             tmp: root.join("tmp"),
             masks: vec![
                 root.join("secret"),

@@ -17,7 +17,7 @@ use crate::limits;
 use crate::outcome::{Code, Outcome, system};
 use hands_config::{Config, Mode};
 use hands_sandbox::canary::{Report, State};
-use hands_sandbox::{Guard, Plan};
+use hands_sandbox::{Guard, Plan, Resources};
 use hidden::{Hidden, Search, Unknown};
 use network::SessionNet;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,7 @@ pub struct Confinement {
     env_files: bool,
     /// What of the guard is the same for every command; absent: none is used.
     guard: Option<Guard>,
+    resources: Resources,
     /// What was found on the disk last, and until when it counts.
     hidden: Mutex<Option<(Instant, Arc<Hidden>)>>,
     broker: bool,
@@ -81,6 +82,7 @@ impl Confinement {
                 ledger: Some(tmp.with_file_name("made")),
                 build_folders: config.sandbox.build_folders.clone(),
             }),
+            resources: resources(config),
             hidden: Mutex::default(),
             broker: config.sandbox.broker,
             canary: Arc::clone(&hub.canary),
@@ -211,6 +213,7 @@ impl Confinement {
                 turn_id: turn_id.to_string(),
                 ..guard
             }),
+            resources: self.resources,
         };
         // Secrets are hidden where nothing can be written too.
         let roots = self.roots();
@@ -235,6 +238,31 @@ pub(crate) fn brokered(config: &Config) -> bool {
 /// Whether its plans have a guard, of which other systems take the build folders alone.
 fn guarded(config: &Config) -> bool {
     config.sandbox.broker && config.sandbox.mode != Mode::ReadOnly
+}
+
+/// How much of the machine a command may use.
+fn resources(config: &Config) -> Resources {
+    let bytes = |mib: u64| mib.saturating_mul(1024 * 1024);
+    let sandbox = &config.sandbox;
+    Resources {
+        memory_bytes: match sandbox.memory_mb {
+            0 => machine_memory().map_or(u64::MAX, |all| all / 4 * 3),
+            mib => bytes(mib),
+        },
+        processes: sandbox.processes,
+        open_files: sandbox.open_files,
+        file_bytes: bytes(sandbox.file_mb),
+    }
+}
+
+/// Bytes of memory that the machine has, where the system says so in a file.
+fn machine_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 /// A folder that commands may write, and where it was at the start. It is never looked up anew: a

@@ -38,7 +38,9 @@ impl Spot<'_> {
     /// # Errors
     /// `conflict` when something of that name is there; otherwise the system's refusal. Nothing is
     /// left behind.
-    pub fn create(&self, bytes: &[u8], executable: bool) -> Result<(), Outcome> {
+    ///
+    /// What comes back is the file that was made, whatever its name is now.
+    pub fn create(&self, bytes: &[u8], executable: bool) -> Result<File, Outcome> {
         let mode = if executable { 0o777 } else { 0o666 };
         let draft = Draft::make(self, bytes, Mode::from_raw_mode(mode))?;
         draft.sync(self)?;
@@ -53,16 +55,20 @@ impl Spot<'_> {
             e => self.failed("creating")(e),
         })?;
         self.sync_folder();
-        Ok(())
+        Ok(draft.file)
     }
 
     /// Replaces the content of a file that was read as `old`, see [`Spot::stage`].
     ///
     /// # Errors
     /// As [`Spot::stage`] and [`Staged::commit`].
-    pub fn replace(&self, old: &Existing, bytes: &[u8], executable: bool) -> Result<(), Outcome> {
-        self.stage(old, bytes, executable)?.commit()?.finish();
-        Ok(())
+    pub fn replace(
+        &self,
+        old: &Existing,
+        bytes: &[u8],
+        executable: bool,
+    ) -> Result<Option<File>, Outcome> {
+        Ok(self.stage(old, bytes, executable)?.commit()?.finish())
     }
 
     /// Makes everything ready to replace the content of a file that was read as `old`, so that the
@@ -228,6 +234,7 @@ impl<'a> Staged<'a> {
                 spot: self.spot,
                 old: self.old,
                 aside: None,
+                successor: None,
             });
         };
         let spot = self.spot;
@@ -245,6 +252,7 @@ impl<'a> Staged<'a> {
             spot,
             old: self.old,
             aside,
+            successor: Some(draft.file),
         })
     }
 
@@ -289,14 +297,23 @@ pub struct Committed<'a> {
     old: &'a Existing,
     /// Where the old content lies, if it does.
     aside: Option<OsString>,
+    /// The file that is in the old one's place; none where the old one itself was written.
+    successor: Option<File>,
 }
 
-impl Committed<'_> {
-    /// Lets go of the old content (its recovery copy stays).
-    pub fn finish(self) {
+impl<'a> Committed<'a> {
+    /// Lets go of the old content (its recovery copy stays). Answers the file that is in its place
+    /// now, unless the old one itself was written.
+    pub fn finish(self) -> Option<File> {
         if let Some(aside) = &self.aside {
             self.spot.discard(aside);
         }
+        self.successor
+    }
+
+    /// The file that was replaced.
+    pub fn old(&self) -> &'a File {
+        &self.old.file
     }
 
     /// Brings the old content back.

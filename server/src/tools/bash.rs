@@ -17,7 +17,7 @@ use crate::outcome::{Code, Outcome};
 use crate::session::Session;
 use hands_config::{Config, Mode, PermissionMode};
 use hands_policy::paths::{Kind, Refusal, RefusalKind};
-use hands_sandbox::{Done, Ending, Plan, Request, encode_bytes};
+use hands_sandbox::{Done, Ending, Overuse, Plan, Request, Resource, encode_bytes};
 use serde_json::{Map, Value, json};
 use shown::{Shown, signal_name};
 use std::path::{Path, PathBuf};
@@ -350,6 +350,32 @@ fn shell() -> Result<String, Outcome> {
     })
 }
 
+/// A command that was ended for what it used of the machine.
+fn used_too_much(overuse: &Overuse) -> Outcome {
+    let mib = |bytes: u64| bytes.div_ceil(1024 * 1024);
+    let (message, setting) = match overuse.what {
+        Resource::Memory => (
+            format!(
+                "the command was ended: its processes used {} MiB of memory, and {} MiB are the \
+                 most",
+                mib(overuse.used),
+                mib(overuse.limit)
+            ),
+            "sandbox.memory_mb",
+        ),
+        Resource::Processes => (
+            format!(
+                "the command was ended: it had {} processes and threads, and {} are the most",
+                overuse.used, overuse.limit
+            ),
+            "sandbox.processes",
+        ),
+    };
+    Outcome::fail(Code::Process, message).hint(format!(
+        "Do the work in smaller parts, or ask your user to raise `{setting}`."
+    ))
+}
+
 /// Puts a report into words.
 struct Answer<'a> {
     call: &'a Call,
@@ -458,6 +484,9 @@ impl Answer<'_> {
     }
 
     fn verdict(&self, done: &Done) -> Outcome {
+        if let Some(overuse) = &done.overuse {
+            return used_too_much(overuse);
+        }
         if done.timed_out {
             return self.timed_out();
         }
@@ -473,10 +502,19 @@ impl Answer<'_> {
                 Code::Process,
                 format!("the command exited with code {code}"),
             ),
-            Ending::Signal(number) => Outcome::fail(
-                Code::Process,
-                format!("the command was ended by signal {}", signal_name(number)),
-            ),
+            Ending::Signal(number) => {
+                let name = signal_name(number);
+                let message = format!("the command was ended by signal {name}");
+                let outcome = Outcome::fail(Code::Process, message);
+                match name == "SIGXFSZ" {
+                    true => outcome.hint(format!(
+                        "It wrote a file of more than {} MiB (`sandbox.file_mb`). Write less, or \
+                         ask your user to raise the setting.",
+                        self.call.session.config.sandbox.file_mb
+                    )),
+                    false => outcome,
+                }
+            }
         }
     }
 

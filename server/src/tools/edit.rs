@@ -8,6 +8,7 @@ use super::{input, output};
 use crate::calls::Call;
 use crate::files::existing::Existing;
 use crate::files::gate;
+use crate::files::made;
 use crate::files::replace::{Committed, Spot};
 use crate::files::sha256;
 use crate::files::target::Writable;
@@ -286,13 +287,19 @@ fn commit(call: &Call, prepared: &[Prepared]) -> Result<Vec<Option<PathBuf>>, Ou
         }
     }
     for (spot, file) in spots.iter().zip(prepared) {
-        if !file.place.replaces()
-            && let Err(outcome) = spot.create(&file.applied.bytes, false)
-        {
-            return Err(undo(committed, outcome));
+        if file.place.replaces() {
+            continue;
+        }
+        match spot.create(&file.applied.bytes, false) {
+            Ok(copy) => made::created(&call.session, &[copy]),
+            Err(outcome) => return Err(undo(committed, outcome)),
         }
     }
-    committed.into_iter().for_each(Committed::finish);
+    let pairs = committed.into_iter().filter_map(|one| {
+        let old = one.old();
+        Some((old, one.finish()?))
+    });
+    made::replaced(&call.session, &pairs.collect::<Vec<_>>());
     Ok(kept)
 }
 

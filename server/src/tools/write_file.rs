@@ -5,6 +5,7 @@ use crate::args::Args;
 use crate::calls::Call;
 use crate::files::existing::Existing;
 use crate::files::gate;
+use crate::files::made;
 use crate::files::replace::Spot;
 use crate::files::sha256;
 use crate::files::target::Writable;
@@ -240,14 +241,18 @@ pub(super) fn put(
     bytes: &[u8],
     executable: bool,
 ) -> Result<Option<PathBuf>, Outcome> {
-    let (folder, name) = place.target.create_parents(0o777)?;
+    let mut folders = Vec::new();
+    let parents = place.target.create_parents_noting(0o777, &mut folders);
+    made::created(&call.session, &folders);
+    let (folder, name) = parents?;
     let spot = Spot {
         folder: &folder,
         name: &name,
         shown: place.target.path(),
     };
     let Some(old) = old.filter(|_| place.replaces()) else {
-        spot.create(bytes, executable)?;
+        let file = spot.create(bytes, executable)?;
+        made::created(&call.session, &[file]);
         return Ok(None);
     };
     let kept = call
@@ -255,7 +260,9 @@ pub(super) fn put(
         .recovery
         .store_file(&old.file, place.target.path(), &call.turn_id, "replaced")
         .map_err(not_kept)?;
-    spot.replace(old, bytes, executable)?;
+    if let Some(file) = spot.replace(old, bytes, executable)? {
+        made::replaced(&call.session, &[(&old.file, file)]);
+    }
     Ok(Some(kept.path))
 }
 

@@ -132,13 +132,13 @@ fn recovery(context: &Context, loaded: &Loaded) -> Option<Check> {
         ..RecoveryLimits::default()
     };
     let folder = Recovery::look(&context.home.recovery_dir(), limits).ok()??;
-    let (used, most) = folder.usage();
-    if used / 10 < most / 100 * 9 {
+    let (held, most) = folder.usage();
+    if held.bytes / 10 < most / 100 * 9 {
         return None;
     }
     let detail = format!(
         "the recovery folder holds {} of {}; full, it makes room only by entries over {} days old",
-        size(used),
+        size(held.bytes),
         size(most),
         loaded.config.limits.recovery_min_age_days
     );

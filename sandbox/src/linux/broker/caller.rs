@@ -6,7 +6,7 @@ use super::sys;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 const PATH_MAX: usize = 4096;
 const PAGE: u64 = 4096;
@@ -15,8 +15,11 @@ const MAX_LINKS: usize = 40;
 
 /// The thread that made a call.
 #[derive(Clone, Copy)]
-pub(super) struct Caller {
+pub(super) struct Caller<'a> {
     pub(super) pid: u32,
+    /// The root of every caller: none can change it, since the filter that asks the broker lets
+    /// nobody into another root or namespace.
+    pub(super) root: &'a OwnedFd,
 }
 
 /// A resolved path.
@@ -24,16 +27,16 @@ pub(super) struct Place {
     /// The folder and the name in it; absent for what has no name of its own (`/`, `..`, a
     /// descriptor's link in `/proc`).
     pub(super) entry: Option<(OwnedFd, CString)>,
-    /// What is there, if anything is.
-    pub(super) object: Option<OwnedFd>,
+    /// What is there, if anything is and it was looked for.
+    pub(super) object: Option<(OwnedFd, Stat)>,
     /// The path ended in a slash: it means a folder.
     pub(super) slash: bool,
 }
 
 /// One way through the folders, component by component.
 struct Walk<'a> {
-    caller: &'a Caller,
-    root: Option<(OwnedFd, Stat)>,
+    caller: &'a Caller<'a>,
+    root: Option<Stat>,
     at: OwnedFd,
     /// The components still to go, the next one last.
     ahead: Vec<Vec<u8>>,
@@ -43,10 +46,53 @@ struct Walk<'a> {
 /// What the next component was.
 enum Step {
     Inside,
-    Found(Place),
+    /// The last one, and what stands there.
+    Last(CString, Option<(OwnedFd, Stat)>),
 }
 
-impl Caller {
+/// A folder by descriptor, our own or one that outlives the walk.
+enum Start<'a> {
+    Own(OwnedFd),
+    Root(&'a OwnedFd),
+}
+
+impl Start<'_> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Own(fd) => fd.as_fd(),
+            Self::Root(fd) => fd.as_fd(),
+        }
+    }
+
+    fn into_owned(self) -> Result<OwnedFd, Errno> {
+        match self {
+            Self::Own(fd) => Ok(fd),
+            Self::Root(fd) => fd.try_clone().map_err(|_| Errno::MFILE),
+        }
+    }
+}
+
+/// Something of a process, by its name in `/proc`.
+pub(super) fn own(pid: u32, what: &str) -> Result<OwnedFd, Errno> {
+    let name = format!("/proc/{pid}/{what}");
+    rustix::fs::open(name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// What `/proc` says of a process under this key.
+fn status(pid: u32, key: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(line.trim().to_string())
+}
+
+/// The umask of a process; the narrowest where it cannot be read.
+pub(super) fn umask(pid: u32) -> u32 {
+    let text = status(pid, "Umask:");
+    text.and_then(|text| u32::from_str_radix(&text, 8).ok())
+        .unwrap_or(0o077)
+}
+
+impl Caller<'_> {
     /// A path from the caller's memory, read once: everything after works on this copy, so that
     /// changing the memory meanwhile changes nothing.
     pub(super) fn path(&self, address: u64) -> Result<Vec<u8>, Errno> {
@@ -69,60 +115,86 @@ impl Caller {
         Err(Errno::NAMETOOLONG)
     }
 
-    fn status(&self, key: &str) -> Option<String> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
-        Some(line.trim().to_string())
-    }
-
-    /// Its umask; the narrowest where it cannot be read.
-    pub(super) fn umask(&self) -> u32 {
-        let text = self.status("Umask:");
-        text.and_then(|text| u32::from_str_radix(&text, 8).ok())
-            .unwrap_or(0o077)
-    }
-
     /// The file that it executes.
     pub(super) fn program(&self) -> Option<Stat> {
-        let name = CString::new(format!("/proc/{}/exe", self.pid)).ok()?;
-        let program = rustix::fs::open(name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        stat(program).ok()
-    }
-
-    fn own(&self, what: &str) -> Result<OwnedFd, Errno> {
-        let name = format!("/proc/{}/{what}", self.pid);
-        rustix::fs::open(name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        stat(own(self.pid, "exe").ok()?).ok()
     }
 
     /// Its number in its own namespace: of its process, or of the thread.
     fn inner_number(&self, key: &str) -> Result<String, Errno> {
-        let numbers = self.status(key).ok_or(Errno::NOENT)?;
+        let numbers = status(self.pid, key).ok_or(Errno::NOENT)?;
         let last = numbers.split_whitespace().last();
         last.map(str::to_string).ok_or(Errno::NOENT)
     }
 
     /// Resolves a path as the kernel would for this caller.
     pub(super) fn resolve(&self, dir: i32, path: &[u8], follow: bool) -> Result<Place, Errno> {
-        let first = path.first().ok_or(Errno::NOENT)?;
-        let is_absolute = *first == b'/';
-        let start = if is_absolute {
-            self.own("root")?
-        } else if dir == libc::AT_FDCWD {
-            self.own("cwd")?
-        } else {
-            self.own(&format!("fd/{dir}"))?
-        };
+        let start = self.start(dir, path)?;
         let slash = path.len() > 1 && path.ends_with(b"/");
-        let mut walk = Walk {
+        let hurried = hurry(start.fd(), path);
+        let (at, ahead) = match hurried {
+            Some((folder, name)) => (folder, vec![name.to_vec()]),
+            None => (start.into_owned()?, components(path)),
+        };
+        let walk = Walk {
             caller: self,
             root: None,
-            at: start,
-            ahead: components(path),
+            at,
+            ahead,
             links: 0,
         };
-        walk.hurry(is_absolute)?;
         walk.finish(follow || slash, slash)
     }
+
+    /// Resolves a path to a folder and a name in it, and does not look at what stands there where
+    /// that makes no difference.
+    pub(super) fn resolve_entry(&self, dir: i32, path: &[u8]) -> Result<Place, Errno> {
+        let start = self.start(dir, path)?;
+        let (folder, name) = match hurry(start.fd(), path) {
+            Some(found) => found,
+            None if is_name(path) => (start.into_owned()?, path),
+            None => return self.resolve(dir, path, false),
+        };
+        Ok(Place {
+            entry: Some((folder, CString::new(name).map_err(|_| Errno::INVAL)?)),
+            object: None,
+            slash: false,
+        })
+    }
+
+    fn start(&self, dir: i32, path: &[u8]) -> Result<Start<'_>, Errno> {
+        let first = path.first().ok_or(Errno::NOENT)?;
+        Ok(if *first == b'/' {
+            Start::Root(self.root)
+        } else if dir == libc::AT_FDCWD {
+            Start::Own(own(self.pid, "cwd")?)
+        } else {
+            Start::Own(own(self.pid, &format!("fd/{dir}"))?)
+        })
+    }
+}
+
+/// Whether a path is one plain name.
+fn is_name(path: &[u8]) -> bool {
+    !path.is_empty() && path != b"." && path != b".." && !path.contains(&b'/')
+}
+
+/// One call for the whole folder part, where nothing special lies on the way, and the name that is
+/// left. The flags keep it inside the caller's root; in any doubt the slow walk decides.
+fn hurry<'a>(start: BorrowedFd, path: &'a [u8]) -> Option<(OwnedFd, &'a [u8])> {
+    let at = path.iter().rposition(|byte| *byte == b'/')?;
+    let (folder, name) = (&path[..=at], &path[at + 1..]);
+    if !is_name(name) {
+        return None;
+    }
+    let inside = match path.first() {
+        Some(b'/') => ResolveFlags::IN_ROOT,
+        _ => ResolveFlags::BENEATH,
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = inside | ResolveFlags::NO_MAGICLINKS;
+    let opened = rustix::fs::openat2(start, folder, flags, Mode::empty(), resolve);
+    Some((opened.ok()?, name))
 }
 
 fn memchr(bytes: &[u8]) -> Option<usize> {
@@ -137,78 +209,51 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
 }
 
 impl Walk<'_> {
-    /// One call for the whole folder part, where nothing special lies on the way. The flags keep
-    /// it inside the caller's root; in any doubt the slow walk decides.
-    fn hurry(&mut self, is_absolute: bool) -> Result<(), Errno> {
-        if self.ahead.len() < 2 {
-            return Ok(());
-        }
-        let folders: Vec<&[u8]> = self.ahead[1..].iter().rev().map(Vec::as_slice).collect();
-        let path = CString::new(folders.join(&b'/')).map_err(|_| Errno::INVAL)?;
-        let inside = match is_absolute {
-            true => ResolveFlags::IN_ROOT,
-            false => ResolveFlags::BENEATH,
-        };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let resolve = inside | ResolveFlags::NO_MAGICLINKS;
-        let opened = rustix::fs::openat2(&self.at, path.as_c_str(), flags, Mode::empty(), resolve);
-        if let Ok(folder) = opened {
-            self.at = folder;
-            self.ahead.truncate(1);
-        }
-        Ok(())
-    }
-
     fn finish(mut self, follow: bool, slash: bool) -> Result<Place, Errno> {
         while let Some(name) = self.ahead.pop() {
             let is_last = self.ahead.is_empty();
-            match self.step(&name, is_last, follow, slash)? {
+            match self.step(&name, is_last, follow)? {
                 Step::Inside => {}
-                Step::Found(place) => return Ok(place),
+                Step::Last(name, object) => {
+                    return Ok(Place {
+                        entry: Some((self.at, name)),
+                        object,
+                        slash,
+                    });
+                }
             }
         }
+        let seen = stat(&self.at)?;
         Ok(Place {
             entry: None,
-            object: Some(self.at),
+            object: Some((self.at, seen)),
             slash,
         })
     }
 
-    fn step(&mut self, name: &[u8], last: bool, follow: bool, slash: bool) -> Result<Step, Errno> {
+    fn step(&mut self, name: &[u8], last: bool, follow: bool) -> Result<Step, Errno> {
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
         if name.as_c_str() == c".." {
             self.up()?;
             return Ok(Step::Inside);
         }
-        let on_proc = is_procfs(&self.at);
         let object = match handle(&self.at, &name) {
             Ok(object) => object,
             // The caller's own entry means nothing to a reader outside its namespace.
-            Err(Errno::NOENT) if on_proc && is_self(&name) => {
+            Err(Errno::NOENT) if is_self(&name) && is_procfs(&self.at) => {
                 let to = self.own_entry(&name)?;
                 return self.follow(&to);
             }
-            Err(Errno::NOENT) if last => {
-                let at = self.at.try_clone().map_err(|_| Errno::MFILE)?;
-                return Ok(Step::Found(Place {
-                    entry: Some((at, name)),
-                    object: None,
-                    slash,
-                }));
-            }
+            Err(Errno::NOENT) if last => return Ok(Step::Last(name, None)),
             Err(e) => return Err(e),
         };
-        let is_link = stat(&object)?.is(Kind::Link);
-        if is_link && (!last || follow) {
+        let seen = stat(&object)?;
+        if seen.is(Kind::Link) && (!last || follow) {
+            let on_proc = is_procfs(&self.at);
             return self.through(&name, &object, on_proc);
         }
         if last {
-            let at = self.at.try_clone().map_err(|_| Errno::MFILE)?;
-            return Ok(Step::Found(Place {
-                entry: Some((at, name)),
-                object: Some(object),
-                slash,
-            }));
+            return Ok(Step::Last(name, Some((object, seen))));
         }
         self.at = object;
         Ok(Step::Inside)
@@ -217,22 +262,16 @@ impl Walk<'_> {
     /// To the folder above, but never above the caller's root.
     fn up(&mut self) -> Result<(), Errno> {
         let here = stat(&self.at)?;
-        let (_, root) = self.root()?;
+        let root = match self.root {
+            Some(root) => root,
+            None => *self.root.insert(stat(self.caller.root)?),
+        };
         if (here.id, here.mount) == (root.id, root.mount) {
             return Ok(());
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         self.at = rustix::fs::openat(&self.at, c"..", flags, Mode::empty())?;
         Ok(())
-    }
-
-    fn root(&mut self) -> Result<&(OwnedFd, Stat), Errno> {
-        if self.root.is_none() {
-            let root = self.caller.own("root")?;
-            let seen = stat(&root)?;
-            self.root = Some((root, seen));
-        }
-        self.root.as_ref().ok_or(Errno::NOENT)
     }
 
     fn through(&mut self, name: &CStr, link: &OwnedFd, on_proc: bool) -> Result<Step, Errno> {
@@ -271,7 +310,7 @@ impl Walk<'_> {
     fn follow(&mut self, text: &[u8]) -> Result<Step, Errno> {
         self.count_link()?;
         if text.first() == Some(&b'/') {
-            let root = &self.root()?.0;
+            let root = self.caller.root;
             self.at = root.try_clone().map_err(|_| Errno::MFILE)?;
         }
         self.ahead.extend(components(text));

@@ -65,11 +65,11 @@ impl Broker {
     /// judges.
     fn entry(&self, call: &Call, caller: &Caller, at: At) -> Option<Entry> {
         let path = caller.path(at.1).ok()?;
-        let place = caller.resolve(at.0, &path, false).ok()?;
+        let place = caller.resolve_entry(at.0, &path).ok()?;
         let slash = place.slash;
         let (dir, name) = place.entry?;
         let dir_seen = stat(&dir).ok()?;
-        let ground = self.ground(caller, &dir_seen)?;
+        let ground = self.ground(&dir_seen)?;
         // Only while the caller waits was it the one that was looked at.
         self.listener.still_waits(call).then_some(Entry {
             dir,
@@ -445,26 +445,25 @@ impl Broker {
         } else {
             caller.resolve(from.0, &raw, flags & libc::AT_SYMLINK_FOLLOW != 0)?
         };
-        let object = place.object.ok_or(Errno::NOENT)?;
-        self.link_here(caller, &object, &to)
+        let (object, seen) = place.object.ok_or(Errno::NOENT)?;
+        self.link_here(&object, &seen, &to)
             .map(|()| Reply::Value(0))
             .map_err(|no| self.refuse("link to", &path_of(&object).unwrap_or_default(), no))
     }
 
-    fn link_here(&self, caller: &Caller, object: &OwnedFd, to: &Entry) -> Result<(), No> {
-        let seen = stat(object)?;
-        if self.ground(caller, &seen).is_none() || seen.mount != to.dir_seen.mount {
+    fn link_here(&self, object: &OwnedFd, seen: &Stat, to: &Entry) -> Result<(), No> {
+        if self.ground(seen).is_none() || seen.mount != to.dir_seen.mount {
             return Err(Errno::XDEV.into());
         }
         let mut ledger = lock(&self.ledger);
-        self.policy.may_change(&seen)?;
+        self.policy.may_change(seen)?;
         // By another name it could be changed.
         self.policy.may_reach(&path_of(object)?, &ledger)?;
         self.policy
             .may_name(&to.folder_path()?, &to.name, &ledger)?;
-        let _turn = match ledger.is_made(&seen.id) {
+        let _lock = match ledger.is_made(&seen.id) {
             true => None,
-            false => Some(self.turn(false)?),
+            false => Some(self.lock_moves(false)?),
         };
         // The object that was judged, not its name.
         let from = own_name(object);
@@ -527,7 +526,7 @@ impl Broker {
                 Err(_) => Err(self.refuse("create", &entry.shown(), no)),
             };
         }
-        self.take_umask(caller);
+        let _umask = self.take_umask(caller);
         let begun = super::object::clock();
         act(&entry)?;
         let made = entry.seen()?.id;

@@ -188,6 +188,8 @@ impl Broker {
         if let Some(free) = known.get(folder) {
             return *free;
         }
+        // Git is asked.
+        self.turn.step_aside();
         let free = is_free(folder, ledger, self.keeper.folder());
         known.insert(folder.to_path_buf(), free);
         free

@@ -3,12 +3,13 @@
 use super::caller::look_here;
 use super::exceptions::is_free;
 use super::ledger::Ledger;
-use super::object::{Kind, Stat};
+use super::object::{Kind, Stat, stat};
 use super::policy::Policy;
 use super::{No, session_ledger};
 use crate::explain::Ruling;
 use crate::plan::{Guard, Plan};
 use std::ffi::CString;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 /// What commands of a session made, by its ledger.
@@ -26,6 +27,26 @@ impl Made {
     #[must_use]
     pub fn holds(&self, path: &Path) -> bool {
         look_here(path).is_some_and(|seen| self.0.is_made(&seen.id))
+    }
+
+    /// Whether this very object was made in the session.
+    #[must_use]
+    pub fn has(&self, object: impl AsFd) -> bool {
+        stat(object).is_ok_and(|seen| self.0.is_made(&seen.id))
+    }
+
+    /// Notes in a session's ledger, which lies out of every command's reach, that these very
+    /// objects were made in the session: its later commands may remove them. What has no time of
+    /// birth is not noted.
+    ///
+    /// # Errors
+    /// When an object cannot be looked at, or the ledger not be written.
+    pub fn note<T: AsFd>(ledger: &Path, objects: &[T]) -> std::io::Result<()> {
+        let mut news = Ledger::default();
+        for object in objects {
+            news.note_made(stat(object)?.id);
+        }
+        news.save(Some(ledger))
     }
 }
 

@@ -79,10 +79,12 @@ impl Broker {
                 return Ok(Reply::GoOn);
             };
             let folder = place.entry.as_ref().map(|(folder, _)| folder);
-            let Some(Ok(seen)) = place.object.as_ref().or(folder).map(stat) else {
-                return Ok(Reply::GoOn);
+            let seen = match (&place.object, folder) {
+                (Some((_, seen)), _) => *seen,
+                (None, Some(folder)) => stat(folder)?,
+                (None, None) => return Ok(Reply::GoOn),
             };
-            let Some(ground) = self.ground(caller, &seen) else {
+            let Some(ground) = self.ground(&seen) else {
                 return Ok(Reply::GoOn);
             };
             if !self.listener.still_waits(call) {
@@ -97,7 +99,9 @@ impl Broker {
                     }) if !wish.is_exclusive() => {}
                     answer => return answer,
                 },
-                Some(object) => return self.open_there(call, caller, object, &seen, ground, wish),
+                Some((object, _)) => {
+                    return self.open_there(call, caller, object, &seen, ground, wish);
+                }
             }
         }
         Err(Errno::AGAIN.into())
@@ -117,7 +121,7 @@ impl Broker {
         let mut ledger = lock(&self.ledger);
         let named = self.policy.may_name(&above, name, &ledger);
         named.map_err(|no| self.refuse("create", &above.join(super::ledger::os(name)), no))?;
-        self.take_umask(caller);
+        let _umask = self.take_umask(caller);
         let alone = OFlags::EXCL | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
         let flags = (wish.flags & !OFlags::TRUNC) | alone;
         let mode = Mode::from_bits_truncate(wish.mode & 0o7777);
@@ -164,7 +168,7 @@ impl Broker {
 
     /// An unnamed file in a folder.
     fn open_unnamed(&self, caller: &Caller, folder: &OwnedFd, wish: &Wish) -> Answer {
-        self.take_umask(caller);
+        let _umask = self.take_umask(caller);
         let flags = (wish.flags & !OFlags::NOFOLLOW) | OFlags::CLOEXEC;
         let mode = Mode::from_bits_truncate(wish.mode & 0o7777);
         let file = rustix::fs::openat(folder, c".", flags, mode)?;
@@ -219,7 +223,7 @@ impl Broker {
             ..wish
         };
         self.wait(call, move |broker, call| {
-            broker.try_open(call, &Caller { pid: call.pid }, again)
+            broker.as_caller(call, |caller| broker.try_open(call, caller, again))
         })
     }
 
@@ -262,11 +266,10 @@ impl Broker {
         let place = caller
             .path(address)
             .and_then(|path| caller.resolve(libc::AT_FDCWD, &path, true));
-        let Ok(Some(object)) = place.map(|place| place.object) else {
+        let Ok(Some((object, seen))) = place.map(|place| place.object) else {
             return Ok(Reply::GoOn);
         };
-        let seen = stat(&object)?;
-        let Some(ground) = self.ground(caller, &seen).filter(|_| seen.is(Kind::File)) else {
+        let Some(ground) = self.ground(&seen).filter(|_| seen.is(Kind::File)) else {
             return Ok(Reply::GoOn);
         };
         if !self.listener.still_waits(call) {
@@ -286,6 +289,9 @@ impl Broker {
         length: i64,
     ) -> Answer {
         let length = u64::try_from(length).map_err(|_| Errno::INVAL)?;
+        if length > self.most_bytes {
+            return Err(Errno::FBIG.into());
+        }
         self.policy.may_change(seen)?;
         self.policy.may_write_at(path, &lock(&self.ledger))?;
         let free = ground == Ground::Scratch || lock(&self.ledger).is_made(&seen.id);

@@ -4,6 +4,7 @@ use super::No;
 use super::ledger::{Ledger, os};
 use super::object::{Id, Kind, Stat, State, handle, path_of, reopen, stat, stat_at};
 use super::sys::Lease;
+use super::turn::Turn;
 use crate::limits;
 use crate::plan::Guard;
 use crate::report::Kept;
@@ -15,7 +16,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Locks, whatever a panic elsewhere has done: the data is whole after each statement.
@@ -31,16 +32,19 @@ pub(super) struct Keeper {
     device: OnceLock<Option<u64>>,
     kept: Mutex<Vec<Kept>>,
     aside: AtomicU64,
+    /// Others take the next calls while something is copied.
+    turn: Arc<Turn>,
 }
 
 impl Keeper {
-    pub(super) fn new(guard: &Guard) -> Self {
+    pub(super) fn new(guard: &Guard, turn: Arc<Turn>) -> Self {
         Self {
             guard: guard.clone(),
             recovery: OnceLock::new(),
             device: OnceLock::new(),
             kept: Mutex::default(),
             aside: AtomicU64::new(0),
+            turn,
         }
     }
 
@@ -121,6 +125,7 @@ impl Keeper {
         if before.size > self.guard.file_bytes {
             return Err(too_large(before.size, self.guard.file_bytes));
         }
+        self.turn.step_aside();
         // What this call has kept of a file once is on disk; what it does to it then is its own.
         let durable = !lock(ledger).was_kept(&before.id);
         let stored = match durable {
@@ -147,6 +152,7 @@ impl Keeper {
     ) -> Result<(), No> {
         let file = File::from(reopen(object, OFlags::RDWR | OFlags::NONBLOCK)?);
         let origin = path_of(object)?;
+        self.turn.step_aside();
         let lease = wait_for_lease(file.as_fd());
         for _ in 0..limits::KEEP_TRIES {
             self.copy(ledger, &file, &origin, reason)?;
@@ -311,6 +317,7 @@ impl Keeper {
                 return Err(too_large(seen.size, self.guard.file_bytes));
             }
             Kind::File => {
+                self.turn.step_aside();
                 let file = File::from(reopen(object, OFlags::RDONLY | OFlags::NONBLOCK)?);
                 alone = wait_for_lease(file.as_fd());
                 let entry = recovery.store_file(&file, origin, turn, reason);

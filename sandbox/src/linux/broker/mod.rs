@@ -25,6 +25,7 @@ mod moves;
 mod object;
 mod policy;
 pub(super) mod sys;
+mod turn;
 
 pub use explain::Made;
 pub(crate) use explain::explain;
@@ -39,7 +40,6 @@ use keeper::{Keeper, lock};
 use ledger::Ledger;
 use object::Stat;
 use policy::Policy;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -47,15 +47,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use sys::{Call, Listener};
+use turn::Turn;
 
-/// How often a worker looks whether the command is over, where the kernel does not say so.
-const LOOK_EVERY: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
+/// The caller's umask on this thread, for as long as this lives. What the broker makes for itself
+/// afterwards must not get it: some programs forbid themselves everything for a moment.
+struct Umask {
+    own: u32,
+    changed: bool,
+}
+
+impl Umask {
+    fn set(mask: u32) {
+        rustix::process::umask(rustix::fs::Mode::from_bits_truncate(mask));
+    }
+}
+
+impl Drop for Umask {
+    fn drop(&mut self) {
+        if self.changed {
+            Self::set(self.own);
+        }
+    }
+}
 
 /// What a caller gets.
 enum Reply {
@@ -122,28 +137,36 @@ struct Aside {
 struct Broker {
     listener: Listener,
     roots: Vec<(PathBuf, Ground)>,
-    /// The mounts of the roots as the callers see them.
-    mounts: OnceLock<Vec<(u64, Ground)>>,
+    /// What all callers see alike, known from the first of them.
+    view: OnceLock<View>,
+    turn: Arc<Turn>,
     policy: Policy,
     ledger: Mutex<Ledger>,
     ledger_file: Option<PathBuf>,
     keeper: Keeper,
     exceptions: Exceptions,
     asides: Mutex<Vec<Aside>>,
-    /// On which all brokers of this home take turns (`moves`).
-    turns: OnceLock<Option<OwnedFd>>,
+    /// What all brokers of this home lock in turns (`moves`).
+    move_lock: OnceLock<Option<OwnedFd>>,
     refused: Mutex<Vec<String>>,
+    /// Bytes of a file that a caller may write.
+    most_bytes: u64,
     /// What callers inherited; somebody who asks for another one sets `umask_called`.
     umask: u32,
     umask_called: AtomicBool,
     waiting: AtomicU32,
-    over: AtomicBool,
+}
+
+/// What all callers see alike: none gets into another root or namespace.
+struct View {
+    root: OwnedFd,
+    /// The mounts of the roots.
+    mounts: Vec<(u64, Ground)>,
 }
 
 /// A broker at work.
 pub(crate) struct Running {
     broker: Arc<Broker>,
-    workers: Vec<JoinHandle<()>>,
 }
 
 impl Running {
@@ -161,43 +184,42 @@ impl Running {
             roots.push((SHM.into(), Ground::Scratch));
         }
         let ledger = session_ledger(plan, guard, true);
+        let turn = Arc::new(Turn::default());
         let broker = Arc::new(Broker {
             listener: Listener::new(listener),
             roots,
-            mounts: OnceLock::new(),
+            view: OnceLock::new(),
+            turn: Arc::clone(&turn),
             policy: Policy::new(plan, guard),
             ledger: Mutex::new(ledger),
             ledger_file: guard.ledger.clone(),
-            keeper: Keeper::new(guard),
+            keeper: Keeper::new(guard, turn),
             exceptions: Exceptions::default(),
             asides: Mutex::default(),
-            turns: OnceLock::new(),
+            move_lock: OnceLock::new(),
             refused: Mutex::default(),
+            most_bytes: plan.resources.file_bytes,
             umask: inherited_umask(),
             umask_called: AtomicBool::new(false),
             waiting: AtomicU32::new(0),
-            over: AtomicBool::new(false),
         });
-        let mut running = Self {
-            broker,
-            workers: Vec::new(),
-        };
+        let running = Self { broker };
         match running.put_to_work() {
             Ok(()) => Ok(running),
             Err(e) => {
                 // Without a listener every call that would be asked about fails.
-                running.broker.over.store(true, Ordering::Relaxed);
+                running.broker.turn.finish();
                 Err(e)
             }
         }
     }
 
-    fn put_to_work(&mut self) -> std::io::Result<()> {
+    fn put_to_work(&self) -> std::io::Result<()> {
         let (sender, ready) = std::sync::mpsc::channel();
         for number in 0..limits::BROKER_THREADS {
             let (broker, sender) = (Arc::clone(&self.broker), sender.clone());
             let named = std::thread::Builder::new().name(format!("broker-{number}"));
-            self.workers.push(named.spawn(move || {
+            let started = named.spawn(move || {
                 let prepared = broker.prepare_thread();
                 let is_ready = prepared.is_ok();
                 // Whoever waits for it is there until all have said so.
@@ -205,7 +227,8 @@ impl Running {
                 if is_ready {
                     broker.work();
                 }
-            })?);
+            });
+            started?;
         }
         for prepared in ready.iter().take(limits::BROKER_THREADS) {
             prepared?;
@@ -215,11 +238,7 @@ impl Running {
 
     /// Ends with the command: puts back what has no successor and writes the ledger down.
     pub(crate) fn finish(self) -> Guarded {
-        self.broker.over.store(true, Ordering::Relaxed);
-        for worker in self.workers {
-            // A worker that panicked has left its caller without an answer, and nothing else.
-            let _ = worker.join();
-        }
+        self.broker.turn.finish();
         self.broker.finish()
     }
 }
@@ -242,29 +261,27 @@ fn repository_of(sealed: &Path) -> Option<Repository> {
 
 /// The umask that this process was started with, and so the command too.
 fn inherited_umask() -> u32 {
-    Caller {
-        pid: std::process::id(),
-    }
-    .umask()
+    caller::umask(std::process::id())
 }
 
 impl Broker {
     /// A worker's life.
-    fn work(self: Arc<Self>) {
-        while !self.over.load(Ordering::Relaxed) {
-            let mut listener = [PollFd::from_borrowed_fd(self.listener.fd(), PollFlags::IN)];
-            let waited = poll(&mut listener, Some(&LOOK_EVERY));
-            let events = listener[0].revents();
-            if waited.is_err() || !events.contains(PollFlags::IN) {
-                if events.intersects(PollFlags::HUP | PollFlags::ERR) {
-                    return;
-                }
-                continue;
-            }
-            if let Some(call) = self.listener.receive() {
+    fn work(self: &Arc<Self>) {
+        while self.turn.take() {
+            loop {
+                let Some(call) = self.listener.receive() else {
+                    match self.listener.is_over() {
+                        true => return self.turn.leave(),
+                        false => continue,
+                    }
+                };
+                self.turn.begin();
                 // Whoever waits for an answer that never comes hangs for good.
                 let answer = catch_unwind(AssertUnwindSafe(|| self.handle(&call)));
                 self.answer(&call, answer.unwrap_or(Err(Errno::IO.into())));
+                if !self.turn.end() {
+                    break;
+                }
             }
         }
     }
@@ -299,30 +316,55 @@ impl Broker {
 
     /// On which ground an object lies, by the mount it was reached through: what is bound
     /// read-only or hidden in a workspace is another mount.
-    fn ground(&self, caller: &Caller, seen: &Stat) -> Option<Ground> {
-        let mounts = match self.mounts.get() {
-            Some(mounts) => mounts,
-            None => {
-                let found = self.find_mounts(caller)?;
-                self.mounts.get_or_init(|| found)
-            }
-        };
+    fn ground(&self, seen: &Stat) -> Option<Ground> {
+        let mounts = &self.view.get()?.mounts;
         let found = mounts.iter().find(|(mount, _)| *mount == seen.mount);
         found.map(|(_, ground)| *ground)
     }
 
-    fn find_mounts(&self, caller: &Caller) -> Option<Vec<(u64, Ground)>> {
-        let seen = std::fs::read(format!("/proc/{}/mountinfo", caller.pid)).ok()?;
-        Some(mounts::of_roots(&seen, &self.roots))
+    /// Does something for the caller, as long as it waits.
+    fn as_caller(&self, call: &Call, act: impl FnOnce(&Caller) -> Answer) -> Answer {
+        let view = match self.view.get() {
+            Some(view) => view,
+            None => {
+                let found = self.look_through(call.pid)?;
+                // Only while the caller waits is its number its own.
+                if !self.listener.still_waits(call) {
+                    return Ok(Reply::Later);
+                }
+                self.view.get_or_init(|| found)
+            }
+        };
+        act(&Caller {
+            pid: call.pid,
+            root: &view.root,
+        })
+    }
+
+    fn look_through(&self, pid: u32) -> Result<View, Errno> {
+        let mounts = std::fs::read(format!("/proc/{pid}/mountinfo"));
+        let mounts = mounts.map_err(|_| Errno::IO)?;
+        Ok(View {
+            root: caller::own(pid, "root")?,
+            mounts: mounts::of_roots(&mounts, &self.roots),
+        })
     }
 
     /// Makes this thread's umask the caller's.
-    fn take_umask(&self, caller: &Caller) {
+    #[must_use]
+    fn take_umask(&self, caller: &Caller) -> Umask {
         let wanted = match self.umask_called.load(Ordering::Relaxed) {
-            true => caller.umask(),
+            true => caller::umask(caller.pid),
             false => self.umask,
         };
-        rustix::process::umask(rustix::fs::Mode::from_bits_truncate(wanted));
+        let changed = wanted != self.umask;
+        if changed {
+            Umask::set(wanted);
+        }
+        Umask {
+            own: self.umask,
+            changed,
+        }
     }
 
     /// Tries again on a thread of its own until the caller is gone: what may wait for ever must
@@ -399,29 +441,32 @@ impl Broker {
 
     /// One call.
     fn handle(self: &Arc<Self>, call: &Call) -> Answer {
-        let caller = Caller { pid: call.pid };
+        self.as_caller(call, |caller| self.handle_for(caller, call))
+    }
+
+    fn handle_for(self: &Arc<Self>, caller: &Caller, call: &Call) -> Answer {
         let a = &call.data.args;
         let int = |n: usize| a[n] as i32;
         let mode = |n: usize| a[n] as u32;
         let at = |dir: usize, path: usize| (int(dir), a[path]);
         match libc::c_long::from(call.data.nr) {
-            libc::SYS_openat => self.open(call, &caller, at(0, 1), int(2), mode(3)),
-            libc::SYS_truncate => self.truncate(call, &caller, a[0], a[1].cast_signed()),
+            libc::SYS_openat => self.open(call, caller, at(0, 1), int(2), mode(3)),
+            libc::SYS_truncate => self.truncate(call, caller, a[0], a[1].cast_signed()),
             libc::SYS_unlinkat => {
                 let folder = int(2) & libc::AT_REMOVEDIR != 0;
-                self.remove(call, &caller, at(0, 1), folder)
+                self.remove(call, caller, at(0, 1), folder)
             }
-            libc::SYS_renameat => self.rename(call, &caller, at(0, 1), at(2, 3), 0),
-            libc::SYS_renameat2 => self.rename(call, &caller, at(0, 1), at(2, 3), mode(4)),
-            libc::SYS_linkat => self.link(call, &caller, at(0, 1), at(2, 3), int(4)),
-            libc::SYS_symlinkat => self.symlink(call, &caller, a[0], at(1, 2)),
-            libc::SYS_mkdirat => self.mkdir(call, &caller, at(0, 1), mode(2)),
-            libc::SYS_mknodat => self.mknod(call, &caller, at(0, 1), mode(2)),
+            libc::SYS_renameat => self.rename(call, caller, at(0, 1), at(2, 3), 0),
+            libc::SYS_renameat2 => self.rename(call, caller, at(0, 1), at(2, 3), mode(4)),
+            libc::SYS_linkat => self.link(call, caller, at(0, 1), at(2, 3), int(4)),
+            libc::SYS_symlinkat => self.symlink(call, caller, a[0], at(1, 2)),
+            libc::SYS_mkdirat => self.mkdir(call, caller, at(0, 1), mode(2)),
+            libc::SYS_mknodat => self.mknod(call, caller, at(0, 1), mode(2)),
             libc::SYS_umask => {
                 self.umask_called.store(true, Ordering::Relaxed);
                 Ok(Reply::GoOn)
             }
-            number => self.handle_old(number, call, &caller),
+            number => self.handle_old(number, call, caller),
         }
     }
 

@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Whose turn it is to move what is old, among all calls of this home. Dropped, it is over.
-pub(super) struct Turn<'a>(&'a OwnedFd);
+/// The right to move what is old, among all calls of this home. Dropped, it is given back.
+pub(super) struct MoveLock<'a>(&'a OwnedFd);
 
-impl Drop for Turn<'_> {
+impl Drop for MoveLock<'_> {
     fn drop(&mut self) {
         // A lock that cannot be given up goes with this process.
         let _ = flock(self.0, FlockOperation::Unlock);
@@ -40,22 +40,29 @@ struct Load {
 }
 
 impl Broker {
-    /// Waits for the turn: alone for moving a folder into one of build products, together with
+    /// Waits for the lock: alone for moving a folder into one of build products, together with
     /// others for moving anything old.
-    pub(super) fn turn(&self, alone: bool) -> Result<Turn<'_>, No> {
+    pub(super) fn lock_moves(&self, alone: bool) -> Result<MoveLock<'_>, No> {
         let open = || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             rustix::fs::open(self.keeper.folder(), flags, Mode::empty()).ok()
         };
-        let folder = self.turns.get_or_init(open).as_ref().ok_or(Errno::ACCESS)?;
+        let folder = self
+            .move_lock
+            .get_or_init(open)
+            .as_ref()
+            .ok_or(Errno::ACCESS)?;
         let wanted = match alone {
             true => FlockOperation::NonBlockingLockExclusive,
             false => FlockOperation::NonBlockingLockShared,
         };
         for _ in 0..limits::TURN_TRIES {
             match flock(folder, wanted) {
-                Ok(()) => return Ok(Turn(folder)),
-                Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(1)),
+                Ok(()) => return Ok(MoveLock(folder)),
+                Err(Errno::WOULDBLOCK) => {
+                    self.turn.step_aside();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 Err(e) => return Err(e.into()),
             }
         }
@@ -77,7 +84,7 @@ impl Broker {
             return Ok(act()?);
         }
         let alone = !self.may_come(&from.path()?, &to.path()?);
-        let _turn = self.turn(alone)?;
+        let _lock = self.lock_moves(alone)?;
         // While others had their turn, the folders themselves may have been moved.
         let (before, after) = (from.path()?, to.path()?);
         let comes_in = !self.may_come(&before, &after);

@@ -28,12 +28,17 @@ impl Listener {
         Self(fd)
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        use std::os::fd::AsFd;
-        self.0.as_fd()
+    /// Whether the last process that could ask is gone.
+    pub(super) fn is_over(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut listener = [PollFd::new(&self.0, PollFlags::empty())];
+        let polled = poll(&mut listener, Some(&Timespec::default()));
+        let gone = PollFlags::HUP | PollFlags::ERR;
+        polled.is_ok() && listener[0].revents().intersects(gone)
     }
 
-    /// The next call, if one still waits.
+    /// Waits for the next call; none when its caller was ended meanwhile, or nobody is left that
+    /// could call.
     pub(super) fn receive(&self) -> Option<Call> {
         let mut call = empty_call();
         // SAFETY: the kernel writes a `seccomp_notif` to the zeroed one that is passed.

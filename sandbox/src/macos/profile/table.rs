@@ -499,6 +499,7 @@ fn plan(which: Which, mode: Mode) -> Plan {
             Offline => Network::Off,
         },
         guard: None,
+        resources: crate::plan::Resources::default(),
     }
 }
 

@@ -16,6 +16,7 @@ fn plan() -> Plan {
         extra_write: vec!["/Users/u/.cache/hands".into()],
         closed: vec![],
         shallow: vec![],
+        resources: crate::plan::Resources::default(),
         tmp: TMP.into(),
         masks: vec![
             "/Users/u/.ssh".into(),
@@ -481,6 +482,7 @@ fn no_rule_about_no_path() {
         extra_write: vec![],
         closed: vec![],
         shallow: vec![],
+        resources: crate::plan::Resources::default(),
         masks: vec![],
         sealed: vec![],
         ..plan()
@@ -524,6 +526,7 @@ fn nestings(mode: Mode) -> impl Iterator<Item = Plan> {
             extra_write: vec![],
             closed: vec![],
             shallow: vec![],
+            resources: crate::plan::Resources::default(),
             tmp: pick(1),
             masks: vec![pick(2)],
             sealed: vec![pick(3)],
