@@ -50,8 +50,8 @@ pub use limits::{RecoveryLimits, TrailLimits};
 pub use read::{Filter, Item, read_last};
 pub use record::{Client, Event, Record, Stored, Text};
 pub use recovery::{
-    Announced, Dropped, Entry, Held, Kind, Now, Recovery, RecoveryError, Restored, Rotated,
-    Rotation, Settled, Shrunk, Stamp,
+    Announced, Aside, Dropped, Entry, Held, Kind, Noted, Notes, Now, Recovery, RecoveryError,
+    Restored, Rotated, Rotation, Settled, Shrunk, Stamp,
 };
 pub use trail::{SessionTrail, Trail};
 pub use verify::{Bad, Reason, VerifyReport, verify};

@@ -7,12 +7,14 @@
 //!
 //! **Moving instead of copying.** A file that is replaced is moved here. Its record is written
 //! before the replacement and says where the old file lies in between, so that one that was left
-//! there by a kill is found and kept ([`Recovery::settle`]).
+//! there by a kill is found and kept ([`Recovery::settle`]). Other names that files have for a moment
+//! are written down as well ([`asides`]).
 //!
 //! **Room.** Before anything is kept, the folder's size is looked at. When it is full the oldest
 //! entries go, if they are older than the least age; otherwise nothing is kept, and the change
 //! that needed it is not made.
 
+mod asides;
 mod count;
 mod entry;
 mod error;
@@ -47,6 +49,7 @@ use time::OffsetDateTime;
 use crate::clock;
 use crate::fsx::{self, hex};
 use crate::limits::{COPY_BLOCK, RecoveryLimits};
+pub use asides::{Aside, Noted, Notes};
 pub use count::Held;
 pub use entry::{Entry, Kind, Stamp};
 pub use error::RecoveryError;
@@ -74,6 +77,7 @@ pub struct Recovery {
     /// The number last taken for a turn, so that the next one is found at once.
     last: Arc<Mutex<(String, u32)>>,
     room: Arc<Mutex<room::Room>>,
+    notes: Notes,
 }
 
 /// Which leftovers of killed processes are looked for when the folder is opened.
@@ -132,6 +136,7 @@ impl Recovery {
         let resolved = fs::canonicalize(folder).map_err(io_at("resolve the folder", folder))?;
         let recovery = Self {
             given: folder.to_path_buf(),
+            notes: Notes::in_folder(&resolved),
             folder: resolved,
             limits,
             durable: true,

@@ -481,3 +481,54 @@ fn names_that_drive_a_terminal_or_lead_away_stay_text() {
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
     }
 }
+
+#[test]
+fn what_a_killed_restoration_left_is_found() {
+    let place = Place::new();
+    let large = vec![7u8; 48 << 20];
+    let entry = keep(&place, "s-1", "t-1", "large", &large);
+    let path = place.workspace().join("large");
+    fs::write(&path, "newer\n").unwrap();
+    let leftovers = || -> Vec<PathBuf> {
+        let all = fs::read_dir(place.workspace()).unwrap().flatten();
+        all.map(|item| item.path())
+            .filter(|path| path != &place.workspace().join("large"))
+            .collect()
+    };
+    // Killed in the middle of the copy, sooner or later.
+    let mut tries = 0;
+    while leftovers().is_empty() {
+        tries += 1;
+        assert!(tries < 50, "no kill came in the middle");
+        fs::write(&path, "newer\n").unwrap();
+        let mut restore = place
+            .command(&["recovery", "restore", &entry.id])
+            .spawn()
+            .unwrap();
+        while leftovers().is_empty() && restore.try_wait().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        restore.kill().unwrap();
+        restore.wait().unwrap();
+    }
+    let left = leftovers();
+    let name = left[0].file_name().unwrap().to_string_lossy();
+    assert!(name.starts_with(".hands-restore-"), "{name}");
+    let now = fs::read(&path).unwrap();
+    assert!(now == b"newer\n" || now == large, "neither old nor new");
+    let ended = place.run(&["recovery", "rotate", "--no-compress"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended.out.contains("kept 1 files that a killed"),
+        "{ended:?}"
+    );
+    assert_eq!(leftovers(), [] as [PathBuf; 0]);
+    assert_eq!(fs::read(&path).unwrap(), now, "it stays as it was");
+    let entries = recovery(&place).list().unwrap();
+    assert!(entries.contains(&entry));
+    let reasons: Vec<_> = entries.iter().map(|entry| entry.reason.as_str()).collect();
+    assert!(
+        reasons.contains(&"left by a process that was killed"),
+        "{reasons:?}"
+    );
+}

@@ -122,8 +122,7 @@ impl Bench {
     fn request(&self, argv: &[&str]) -> Result<Request> {
         let argv = argv.iter().map(ToString::to_string).collect();
         let confinement = Confinement::new(&self.hub, "s-bench", self.tmp.clone());
-        let network = self.hub.config.sandbox.network;
-        let planned = confinement.plan("t", argv, self.workspace.clone(), &[], network, None);
+        let planned = confinement.plan("t", argv, self.workspace.clone(), &[], None, None);
         Ok(Request {
             plan: planned.map_err(|outcome| outcome.shown())?,
             stdin: None,

@@ -95,7 +95,7 @@ impl Pending {
 /// A path, kept without loss even if it is not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Bytes {
+pub(super) enum Bytes {
     Text(PathBuf),
     Hex { hex: String },
 }
@@ -210,7 +210,7 @@ impl Meta {
 }
 
 impl Bytes {
-    fn of(path: &Path) -> Self {
+    pub(super) fn of(path: &Path) -> Self {
         match path.to_str() {
             Some(_) => Self::Text(path.to_path_buf()),
             None => Self::Hex {
@@ -219,7 +219,7 @@ impl Bytes {
         }
     }
 
-    fn path(&self) -> Option<PathBuf> {
+    pub(super) fn path(&self) -> Option<PathBuf> {
         match self {
             Self::Text(path) => Some(path.clone()),
             Self::Hex { hex } => Some(PathBuf::from(OsString::from_vec(unhex(hex)?))),

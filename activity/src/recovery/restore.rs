@@ -15,6 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+use super::asides::{Aside, Noted, identity};
 use super::entry::{Entry, Kind, Stamp};
 use super::error::{RecoveryError, io_at};
 use super::place::{Folder, name_at};
@@ -65,7 +66,7 @@ impl Recovery {
                 if spot.look()?.is_some_and(is_link) && spot.link()? == target {
                     return Ok(Restored::Unchanged);
                 }
-                self.put(&spot, &Draft::link(&spot, &target)?, turn_id)
+                self.put(&spot, &Draft::link(self, &spot, &target)?, turn_id)
             }
             Kind::File | Kind::Output => {
                 if self.is_there(entry, &spot)? {
@@ -199,6 +200,9 @@ impl Spot<'_> {
 
 /// What is to be put at a spot, under a name of its own in the same folder. Dropped, it is gone.
 struct Draft<'a> {
+    /// Written down for the case of a kill: what lies under the name.
+    noted: RefCell<Vec<Noted>>,
+    recovery: &'a Recovery,
     folder: &'a Folder,
     name: OsString,
     /// What may be removed under that name: the draft itself, and what it replaced and was kept.
@@ -220,19 +224,35 @@ impl<'a> Draft<'a> {
         format!(".hands-restore-{}", uuid::Uuid::now_v7().simple()).into()
     }
 
-    fn link(spot: &Spot<'a>, target: &Path) -> Result<Self, RecoveryError> {
+    fn link(recovery: &'a Recovery, spot: &Spot<'a>, target: &Path) -> Result<Self, RecoveryError> {
         let name = Self::name();
         symlinkat(target, spot.folder, &*name).map_err(spot.io("write"))?;
-        Self::of(spot, name)
+        Self::of(recovery, spot, name)
     }
 
-    fn of(spot: &Spot<'a>, name: OsString) -> Result<Self, RecoveryError> {
+    fn of(recovery: &'a Recovery, spot: &Spot<'a>, name: OsString) -> Result<Self, RecoveryError> {
         let made = spot.folder.look(&name).map_err(spot.io("look at"))?;
-        Ok(Self {
+        let draft = Self {
+            noted: RefCell::default(),
+            recovery,
             folder: spot.folder,
             name,
             ours: RefCell::new(made.into_iter().collect()),
-        })
+        };
+        made.iter().for_each(|made| draft.note(spot, made));
+        Ok(draft)
+    }
+
+    fn note(&self, spot: &Spot<'_>, file: &Stat) {
+        self.noted
+            .borrow_mut()
+            .push(self.recovery.notes().note(&Aside {
+                folder: spot.path.parent().unwrap_or(Path::new("/")),
+                name: &self.name,
+                origin: spot.name,
+                files: &[identity(file)],
+                goes_back: false,
+            }));
     }
 
     /// Takes the state that it has now for its own.
@@ -241,13 +261,13 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    fn file(recovery: &Recovery, spot: &Spot<'a>, entry: &Entry) -> Result<Self, RecoveryError> {
+    fn file(recovery: &'a Recovery, spot: &Spot<'a>, entry: &Entry) -> Result<Self, RecoveryError> {
         let name = Self::name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = openat(spot.folder, &*name, flags | OFlags::CLOEXEC, mode);
         let file = File::from(file.map_err(spot.io("write"))?);
-        let draft = Self::of(spot, name)?;
+        let draft = Self::of(recovery, spot, name)?;
         let found = copy_all(recovery.read(entry)?, &file);
         draft.is_done(&file).map_err(spot.io("look at"))?;
         let found = found.map_err(io_at("write", spot.path))?;
@@ -280,6 +300,7 @@ impl<'a> Draft<'a> {
     /// there, which has its place again.
     fn replace(&self, spot: &Spot<'_>, seen: &Stat) -> Result<bool, RecoveryError> {
         let io = spot.io("replace");
+        self.note(spot, seen);
         match self.rename(spot, RenameFlags::EXCHANGE) {
             Ok(()) => {}
             Err(Errno::NOENT) => return Ok(false),

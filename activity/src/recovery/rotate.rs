@@ -40,6 +40,10 @@ pub struct Rotation {
 pub struct Rotated {
     /// Leftovers of killed processes that became entries.
     pub settled: u64,
+    /// Files that a killed process had left under a name for a moment, by the name they have again.
+    pub put_back: Vec<PathBuf>,
+    /// Such names that were left alone.
+    pub found: Vec<PathBuf>,
     /// Leftovers that were removed.
     pub cleared: u64,
     /// What was compressed; in a dry run what would be looked at, with its size as both numbers.
@@ -84,6 +88,8 @@ impl Recovery {
         if !wish.dry_run {
             let settled = self.settle(UNFINISHED_AFTER)?;
             done.settled = settled.kept;
+            done.put_back = settled.put_back;
+            done.found = settled.found;
             done.cleared = settled.cleared + self.clear_twins()?;
         }
         let (mut entries, strange) = self.survey()?;

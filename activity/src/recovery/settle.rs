@@ -18,18 +18,30 @@ use crate::fsx;
 use crate::limits::UNUSED_AFTER;
 
 /// What became of leftovers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settled {
     /// Files that had been replaced and lay where they were moved from; they are entries now.
     pub kept: u64,
     /// Records without a content, and temporary files, that were removed.
     pub cleared: u64,
+    /// Files that lay under a name for a moment and have their own again.
+    pub put_back: Vec<PathBuf>,
+    /// Names for a moment that were left alone: something else lies there, or it cannot be kept.
+    pub found: Vec<PathBuf>,
+}
+
+impl Settled {
+    /// Whether a person should hear of it.
+    #[must_use]
+    pub fn is_news(&self) -> bool {
+        !self.put_back.is_empty() || !self.found.is_empty()
+    }
 }
 
 impl Recovery {
     /// Clears up what killed processes left: a file that had been replaced and not yet moved here
     /// is moved here; a record that never got its content, and a half-written temporary file, are
-    /// removed. Records younger than `age` may be somebody's work and are left alone.
+    /// removed; and what [`Recovery::settle_asides`] says. Records younger than `age` may be somebody's work and are left alone.
     ///
     /// # Errors
     /// [`RecoveryError::Io`] if the folder cannot be read.
@@ -43,6 +55,7 @@ impl Recovery {
             all.kept += of_day.kept;
             all.cleared += of_day.cleared;
         }
+        self.put_right(&mut all);
         Ok(all)
     }
 

@@ -3,7 +3,7 @@
 use super::existing::Existing;
 use super::gate;
 use super::locks::Guard;
-use super::replace::Spot;
+use super::replace;
 use crate::calls::Call;
 use crate::limits;
 use crate::outcome::{Code, Outcome};
@@ -165,12 +165,7 @@ impl Writable {
             return Ok(());
         }
         let (folder, name) = self.target.parent()?;
-        let spot = Spot {
-            folder: &folder,
-            name: &name,
-            shown: self.target.path(),
-        };
-        spot.check_writable(old)
+        replace::check_writable(&folder, &name, self.target.path(), old)
     }
 
     /// The path that is written, with a word where it alone would mislead.

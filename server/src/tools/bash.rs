@@ -260,8 +260,32 @@ async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outco
         Err(RunError::Refused { message, hint }) => {
             Err(Outcome::fail(Code::Sandbox, message).hint(hint))
         }
-        Err(RunError::Broken(message)) => Err(Outcome::fail(Code::Internal, message)),
+        Err(RunError::Broken(message)) => {
+            let message = format!("{message}{}", put_right(call).await);
+            Err(Outcome::fail(Code::Internal, message))
+        }
     }
+}
+
+/// Puts right what a runner that was killed left in the middle of a removal; what there is to say
+/// about it.
+async fn put_right(call: &Call) -> String {
+    let session = Arc::clone(&call.session);
+    let look = move || session.recovery.settle_asides();
+    let settled = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+    let back = settled.put_back.iter().map(|path| {
+        format!(
+            "; {} was about to be removed and is back in its place",
+            path.display()
+        )
+    });
+    let found = settled.found.iter().map(|path| {
+        format!(
+            "; {} was left in the middle of a removal: tell your user",
+            path.display()
+        )
+    });
+    back.chain(found).collect()
 }
 
 /// The time a command gets and the time between its signals: together they fit in the reply

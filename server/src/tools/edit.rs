@@ -261,6 +261,7 @@ fn commit(call: &Call, prepared: &[Prepared]) -> Result<Vec<Option<PathBuf>>, Ou
             folder: &placed.folder,
             name: &placed.name,
             shown: file.place.target.path(),
+            notes: call.session.recovery.notes(),
         })
         .collect();
     let mut kept = Vec::with_capacity(prepared.len());

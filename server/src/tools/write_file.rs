@@ -249,6 +249,7 @@ pub(super) fn put(
         folder: &folder,
         name: &name,
         shown: place.target.path(),
+        notes: call.session.recovery.notes(),
     };
     let Some(old) = old.filter(|_| place.replaces()) else {
         let file = spot.create(bytes, executable)?;

@@ -36,6 +36,18 @@ pub(super) fn run(context: &Context, args: &RotateArgs) -> Result<Exit, Failure>
             .out
             .text(&harmless(&lines(&rotated, &wish).join("\n")))?;
     }
+    for path in &rotated.put_back {
+        note(&format!(
+            "note: put back: {}, which a killed command had set aside",
+            path.display()
+        ));
+    }
+    for path in &rotated.found {
+        note(&format!(
+            "note: left alone: {} was left by a killed command; look at it and remove it",
+            path.display()
+        ));
+    }
     for why in &rotated.failed {
         note(&format!("note: left uncompressed: {why}"));
     }
@@ -141,6 +153,8 @@ fn as_object(rotated: &Rotated, wish: &Rotation) -> serde_json::Value {
         "ok": true,
         "dry_run": wish.dry_run,
         "settled": rotated.settled,
+        "put_back": rotated.put_back,
+        "found": rotated.found,
         "cleared": rotated.cleared,
         "compressed": compressed.collect::<Vec<_>>(),
         "dropped": rotated.dropped.iter().map(as_json).collect::<Vec<_>>(),

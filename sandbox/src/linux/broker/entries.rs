@@ -170,7 +170,7 @@ impl Broker {
     /// It gets a private name, is looked at, and goes, or gets its name back.
     pub(super) fn discard(&self, entry: &Entry, name: &CString, judged: &Stat) -> Result<(), No> {
         let dir = entry.dir.as_fd();
-        let aside = self.keeper.set_aside(dir, name)?;
+        let (aside, _noted) = self.keeper.set_aside(dir, name, judged.id)?;
         if stat_at(dir, &aside)?.id == judged.id {
             rustix::fs::unlinkat(dir, &*aside, AtFlags::empty())?;
             return Ok(());

@@ -8,7 +8,7 @@ use super::turn::Turn;
 use crate::limits;
 use crate::plan::Guard;
 use crate::report::Kept;
-use hands_activity::{Announced, Dropped, Recovery, RecoveryError, RecoveryLimits};
+use hands_activity::{Announced, Dropped, Noted, Notes, Recovery, RecoveryError, RecoveryLimits};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -32,6 +32,8 @@ pub(super) struct Keeper {
     device: OnceLock<Option<u64>>,
     kept: Mutex<Vec<Kept>>,
     aside: AtomicU64,
+    /// Which names files have for a moment.
+    notes: Notes,
     /// Others take the next calls while something is copied.
     turn: Arc<Turn>,
 }
@@ -44,6 +46,7 @@ impl Keeper {
             device: OnceLock::new(),
             kept: Mutex::default(),
             aside: AtomicU64::new(0),
+            notes: Notes::in_folder(&guard.recovery),
             turn,
         }
     }
@@ -253,7 +256,7 @@ impl Keeper {
         origin: &Path,
         reason: &str,
     ) -> Result<Taken, No> {
-        let aside = self.set_aside(dir, name)?;
+        let (aside, _noted) = self.set_aside(dir, name, copied.seen.id)?;
         let look = || -> Result<Option<Copied>, No> {
             let now = stat_at(dir, &aside)?;
             if copied.is_still(&now) {
@@ -292,11 +295,25 @@ impl Keeper {
         }
     }
 
-    /// Gives an entry a private name in its own folder, where nobody looks for it.
-    pub(super) fn set_aside(&self, dir: BorrowedFd, name: &CStr) -> Result<CString, No> {
+    /// Gives an entry a private name in its own folder, where nobody looks for it. What comes
+    /// along is to be held until that name is gone: after a kill it gives `judged`, if it is what
+    /// lies there, its name back.
+    pub(super) fn set_aside(
+        &self,
+        dir: BorrowedFd,
+        name: &CStr,
+        judged: Id,
+    ) -> Result<(CString, Noted), No> {
         let aside = self.private_name()?;
+        let noted = self.notes.note(&hands_activity::Aside {
+            folder: &path_of(dir)?,
+            name: &os(&aside),
+            origin: &os(name),
+            files: &[judged.as_system_has_it()],
+            goes_back: true,
+        });
         renameat_with(dir, name, dir, &*aside, RenameFlags::NOREPLACE)?;
-        Ok(aside)
+        Ok((aside, noted))
     }
 
     /// A name that nobody else has.

@@ -33,6 +33,13 @@ impl Id {
     pub(super) fn is_born_since(&self, begun: SystemTime) -> bool {
         time(self.born) + limits::CLOCK_TICK >= begun
     }
+
+    /// Device and inode as `stat` says them.
+    pub(super) fn as_system_has_it(&self) -> (u64, u64) {
+        let (major, minor) = (self.dev >> 32, self.dev & u64::from(u32::MAX));
+        let half = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        (rustix::fs::makedev(half(major), half(minor)), self.ino)
+    }
 }
 
 /// Size and times: a file that has the same ones has not been written to in between.
@@ -151,8 +158,8 @@ pub(super) fn handle(dir: impl AsFd, name: &CStr) -> Result<OwnedFd, Errno> {
 }
 
 /// The name by which this process can reach what a descriptor stands for.
-pub(super) fn own_name(object: &OwnedFd) -> CString {
-    let name = format!("/proc/self/fd/{}", object.as_raw_fd());
+pub(super) fn own_name(object: impl AsFd) -> CString {
+    let name = format!("/proc/self/fd/{}", object.as_fd().as_raw_fd());
     // Digits and slashes hold no NUL.
     CString::new(name).unwrap_or_default()
 }
@@ -165,7 +172,7 @@ pub(super) fn reopen(object: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> 
 
 /// Where an object lies, by the names inside the sandbox: those of the machine for everything in
 /// a workspace. What has no name that can be judged (one longer than a path may be, say) is refused.
-pub(super) fn path_of(object: &OwnedFd) -> Result<PathBuf, Errno> {
+pub(super) fn path_of(object: impl AsFd) -> Result<PathBuf, Errno> {
     let path = rustix::fs::readlink(own_name(object).as_c_str(), Vec::new())?;
     Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
