@@ -100,3 +100,5 @@ pub const TURN_TRIES: usize = 5000;
 pub const GIT_PATIENCE: Duration = Duration::from_secs(3);
 /// Bytes of git's answers that are read: a few files of rules and the folders around them.
 pub const GIT_BYTES: u64 = 64 * 1024 * 1024;
+/// Folders that a broker keeps open for putting back what was set aside.
+pub const HELD_FOLDERS: usize = 256;

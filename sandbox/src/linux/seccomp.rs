@@ -37,8 +37,20 @@ const NAMESPACE_FLAGS: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP) as u32;
-/// Terminal calls that type into a terminal for somebody else.
+/// Types into a terminal for somebody else, as `TIOCSTI` does.
 const TIOCLINUX: u32 = 0x541C;
+/// `ioctl` requests that are refused. Those on files need no right to write, and so pass Landlock
+/// and the broker by.
+const IOCTLS: &[u32] = &[
+    libc::TIOCSTI as u32,
+    TIOCLINUX,
+    0x5000_940f, // BTRFS_IOC_SNAP_DESTROY: removes a subvolume with all that is in it
+    0x5000_943f, // BTRFS_IOC_SNAP_DESTROY_V2
+    0x800c_6613, // FS_IOC_SET_ENCRYPTION_POLICY: an empty folder for a key of the command's own
+    0x4080_6685, // FS_IOC_ENABLE_VERITY: a file that nobody can write any more
+];
+/// A lease on a file makes others who open it wait, for three quarters of a minute.
+const F_SETLEASE: u32 = libc::F_SETLEASE as u32;
 
 /// Calls that do not exist for a child: each has a fallback in every libc, or hides what it does
 /// from a filter.
@@ -239,12 +251,19 @@ pub(super) fn filter(broker: bool) -> BpfProgram {
         op(RETURN, fail(libc::EPERM)),
         op(RETURN, ALLOW),
     ]);
-    // ioctl: nobody types into a terminal.
+    let requests = IOCTLS.len() as u8;
+    program.push(jump(JUMP_EQ, libc::SYS_ioctl as u32, 0, requests + 3));
+    program.push(op(LOAD, argument(1)));
+    for (before, request) in (0u8..).zip(IOCTLS) {
+        program.push(jump(JUMP_EQ, *request, requests - before, 0));
+    }
+    program.push(op(RETURN, ALLOW));
+    program.push(op(RETURN, fail(libc::EPERM)));
+    // fcntl: nobody makes the person wait.
     program.extend([
-        jump(JUMP_EQ, libc::SYS_ioctl as u32, 0, 5),
+        jump(JUMP_EQ, libc::SYS_fcntl as u32, 0, 4),
         op(LOAD, argument(1)),
-        jump(JUMP_EQ, libc::TIOCSTI as u32, 1, 0),
-        jump(JUMP_EQ, TIOCLINUX, 0, 1),
+        jump(JUMP_EQ, F_SETLEASE, 0, 1),
         op(RETURN, fail(libc::EPERM)),
         op(RETURN, ALLOW),
     ]);
@@ -369,9 +388,23 @@ mod tests {
     }
 
     #[test]
-    fn terminal_injection_is_refused_whatever_the_upper_half_says() {
+    fn a_lease_is_refused_and_nothing_else_of_its_kind() {
+        assert_eq!(call(libc::SYS_fcntl, &[3, 1024]), fail(libc::EPERM));
+        for other in [
+            libc::F_GETFL,
+            libc::F_SETFL,
+            libc::F_SETLK,
+            libc::F_OFD_SETLKW,
+        ] {
+            assert_eq!(call(libc::SYS_fcntl, &[3, other as u64]), ALLOW);
+        }
+        assert_eq!(call(libc::SYS_ioctl, &[3, 0x4004_9409]), ALLOW, "FICLONE");
+    }
+
+    #[test]
+    fn requests_are_refused_whatever_the_upper_half_says() {
         let high = 0xdead_0000_0000_0000u64;
-        for request in [libc::TIOCSTI, u64::from(TIOCLINUX)] {
+        for request in IOCTLS.iter().map(|request| u64::from(*request)) {
             assert_eq!(call(libc::SYS_ioctl, &[0, request]), fail(libc::EPERM));
             assert_eq!(
                 call(libc::SYS_ioctl, &[0, high | request]),

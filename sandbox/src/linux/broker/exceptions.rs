@@ -7,6 +7,7 @@ use super::keeper::{lock, own_view};
 use super::ledger::{Ledger, os};
 use super::object::{Id, Kind, Stat, State, path_of, stat, stat_at};
 use super::{Aside, Broker, No};
+use crate::limits;
 use crate::look::GIT;
 use crate::repository::{Index, Repository};
 use rustix::fs::{Mode, OFlags};
@@ -35,8 +36,32 @@ pub(super) struct Exceptions {
     old_names: Mutex<HashSet<PathBuf>>,
     /// Folders by the name of build products, and whether they are free.
     build: Mutex<HashMap<PathBuf, bool>>,
+    /// Folders out of which something was set aside.
+    folders: Mutex<HashMap<Id, Arc<Held>>>,
     /// The index that was read last, and what it looked like.
     index: Mutex<Option<(Seen, Arc<Index>)>>,
+}
+
+/// A folder that is needed at the end of the call. Descriptors are few: after so many, a folder is
+/// looked up by its name again, and one that has another name by then is not found.
+pub(super) enum Held {
+    Open(OwnedFd),
+    Named(PathBuf, Id),
+}
+
+impl Held {
+    /// The folder itself, if it is still there.
+    pub(super) fn open(&self) -> Option<OwnedFd> {
+        match self {
+            Self::Open(folder) => folder.try_clone().ok(),
+            Self::Named(path, id) => {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let folder = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+                let is_it = stat(&folder).is_ok_and(|seen| seen.id == *id);
+                is_it.then_some(folder)
+            }
+        }
+    }
 }
 
 /// A file as it was when it was read.
@@ -90,14 +115,7 @@ impl Broker {
         let taken = self
             .keeper
             .take(entry.dir.as_fd(), &entry.name, &origin, reason)?;
-        // As this process reaches it: at the end the caller's mounts are gone.
-        let dir = match own_view(entry.dir.as_fd()) {
-            Some(dir) => dir,
-            None => entry
-                .dir
-                .try_clone()
-                .map_err(|_| rustix::io::Errno::MFILE)?,
-        };
+        let dir = self.hold(entry)?;
         lock(&self.exceptions.old_names).insert(origin.clone());
         lock(&self.asides).push(Aside {
             dir,
@@ -106,6 +124,25 @@ impl Broker {
             taken,
         });
         Ok(())
+    }
+
+    /// The folder of an entry, for the end of the call.
+    fn hold(&self, entry: &Entry) -> Result<Arc<Held>, No> {
+        let mut folders = lock(&self.exceptions.folders);
+        if let Some(held) = folders.get(&entry.dir_seen.id) {
+            return Ok(Arc::clone(held));
+        }
+        let held = if folders.len() < limits::HELD_FOLDERS {
+            // As this process reaches it: at the end the caller's mounts are gone.
+            let own = own_view(entry.dir.as_fd()).map(Ok);
+            let own = own.unwrap_or_else(|| entry.dir.try_clone());
+            Held::Open(own.map_err(|_| rustix::io::Errno::MFILE)?)
+        } else {
+            Held::Named(entry.folder_path()?, entry.dir_seen.id)
+        };
+        let held = Arc::new(held);
+        folders.insert(entry.dir_seen.id, Arc::clone(&held));
+        Ok(held)
     }
 
     /// For an old file that this session renamed: what the call made in its former place.

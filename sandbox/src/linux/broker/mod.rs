@@ -35,7 +35,7 @@ use crate::plan::{Guard, Plan, SHM};
 use crate::report::Guarded;
 use crate::repository::Repository;
 use caller::Caller;
-use exceptions::Exceptions;
+use exceptions::{Exceptions, Held};
 use keeper::{Keeper, lock};
 use ledger::Ledger;
 use object::Stat;
@@ -127,7 +127,7 @@ enum Ground {
 
 /// A file that a program set aside to make a new one.
 struct Aside {
-    dir: OwnedFd,
+    dir: Arc<Held>,
     name: CString,
     origin: PathBuf,
     taken: keeper::Taken,
@@ -407,10 +407,12 @@ impl Broker {
     /// Puts an old file back where it was, unless that folder is one of build products by now.
     fn gets_back(&self, aside: &Aside) -> bool {
         use std::os::fd::AsFd;
-        let lies = object::path_of(&aside.dir).map(|dir| dir.join(ledger::os(&aside.name)));
-        let Ok(lies) = lies else { return false };
-        self.may_come(&aside.origin, &lies)
-            && (self.keeper).give_back(&aside.taken, aside.dir.as_fd(), &aside.name)
+        let Some(dir) = aside.dir.open() else {
+            return false;
+        };
+        let lies = object::path_of(&dir).map(|dir| dir.join(ledger::os(&aside.name)));
+        lies.is_ok_and(|lies| self.may_come(&aside.origin, &lies))
+            && (self.keeper).give_back(&aside.taken, dir.as_fd(), &aside.name)
     }
 
     fn finish(&self) -> Guarded {
