@@ -312,6 +312,7 @@ fn a_signal_repeats_no_call() {
     let world = World::in_memory();
     let ran = world.run(&attacker("under-signals"));
     assert!(ran.out.contains("wrong 0;"), "{}", ran.out);
+    assert!(!ran.out.contains("signals 0\n"), "{}", ran.out);
 }
 
 /// The figures themselves; a bound would judge the machine.

@@ -248,6 +248,20 @@ const WORK: &[Work] = &[
         "[ \"$(cat m.py)\" = 'def f(): return 2' ]",
     ),
     Work(
+        "pytest",
+        &["pytest-3"],
+        "printf 'from m import f\\ndef test_f(tmp_path):\\n  (tmp_path / \"x\").write_text(\"x\")\\n  assert f() == 1\\n' > test_m.py; echo 'def f(): return 1' > m.py; pytest-3 -q >/dev/null",
+        "pytest-3 -q >/dev/null && pytest-3 -q --lf >/dev/null && touch ok",
+        "[ -e ok -a -d .pytest_cache ]",
+    ),
+    Work(
+        "black",
+        &["black"],
+        "printf 'x = {  1:2 }\\n' > m.py; printf \"y = 'a'\\n\" > n.py",
+        "black -q . && black -q m.py",
+        "[ \"$(cat m.py n.py)\" = \"$(printf 'x = {1: 2}\\ny = \"a\"')\" ]",
+    ),
+    Work(
         "npm install, run, uninstall",
         &["npm"],
         "mkdir -p dep; echo '{\"name\":\"dep\",\"version\":\"1.0.0\"}' > dep/package.json; echo '{\"name\":\"a\",\"version\":\"1.0.0\",\"scripts\":{\"x\":\"echo ran > ran\"}}' > package.json",
@@ -476,6 +490,7 @@ fn ordinary_work_passes() {
         }
     }
     eprintln!("{passed} kinds of work pass");
+    assert!(WORK.len() >= 40 + EXCEPTIONS.len() && EXCEPTIONS.len() <= 3);
     assert!(
         failed.is_empty(),
         "{} failed:\n{}",
