@@ -37,9 +37,8 @@ fn a_command_that_uses_too_much_memory_is_ended_and_told() {
     let left = running_in(place.root()).into_iter();
     assert_eq!(left.filter(|p| is_hog(&p.command)).count(), 0);
     // It is the whole of a command that counts, whichever process has it.
-    let many =
-        format!("for n in 1 2 3 4; do perl -e 'my $a = \"x\" x (90 << 20); sleep 60' & done; wait");
-    let reply = server.bash(&many).expect("process");
+    let many = "for n in 1 2 3 4; do perl -e 'my $a = \"x\" x (90 << 20); sleep 60' & done; wait";
+    let reply = server.bash(many).expect("process");
     let said = reply.text();
     assert!(said.contains("256 MiB are the most"), "{said}");
     let files = "head -c 300M /dev/zero > /dev/shm/large; sleep 60";
