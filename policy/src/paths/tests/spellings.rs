@@ -19,6 +19,8 @@ struct Tangle {
     world: World,
     /// A folder in the workspace, and one that is protected.
     open: [fs::File; 2],
+    /// Folders that were made and taken away again.
+    cleared: std::cell::Cell<usize>,
 }
 
 impl Tangle {
@@ -52,7 +54,19 @@ impl Tangle {
         }
         fs::hard_link(world.at("home/.ssh/id_x"), world.at("ws/hard")).unwrap();
         let open = ["ws/sub", "ws/kept"].map(|name| fs::File::open(world.at(name)).unwrap());
-        Tangle { world, open }
+        fs::create_dir(world.at("cleared")).unwrap();
+        Tangle {
+            world,
+            open,
+            cleared: std::cell::Cell::new(0),
+        }
+    }
+
+    /// Takes a folder out of the workspace. It goes with the world: some file systems make a folder
+    /// the more slowly the more were removed just before.
+    fn clear_away(&self, made: &Path) -> std::io::Result<()> {
+        let number = self.cleared.replace(self.cleared.get() + 1);
+        fs::rename(made, self.world.at(&format!("cleared/{number}")))
     }
 
     /// The text of a spelling that begins at one of several places.
@@ -141,7 +155,7 @@ fn try_spelling(tangle: &Tangle, text: &str) -> Result<(), String> {
         return Err("the system finds another object".to_owned());
     }
     read_it(policy, &target, checked)?;
-    write_it(policy, &target)
+    write_it(tangle, &target)
 }
 
 fn read_it(policy: &PathPolicy, target: &Target, checked: Option<FileId>) -> Result<(), String> {
@@ -165,7 +179,8 @@ fn read_it(policy: &PathPolicy, target: &Target, checked: Option<FileId>) -> Res
         .ok_or("another object was opened".to_owned())
 }
 
-fn write_it(policy: &PathPolicy, target: &Target) -> Result<(), String> {
+fn write_it(tangle: &Tangle, target: &Target) -> Result<(), String> {
+    let policy = &tangle.world.policy;
     let Ok(WritePlace::Workspace { root, folder }) = policy.check_write(target) else {
         return Ok(());
     };
@@ -177,7 +192,7 @@ fn write_it(policy: &PathPolicy, target: &Target) -> Result<(), String> {
     let (dir, name) = target.create_parents(0o755).map_err(|e| e.to_string())?;
     let place = place_of(&dir).join(&name);
     if let Some(made) = made.filter(|made| *made != target.path()) {
-        fs::remove_dir_all(made).map_err(|e| e.to_string())?;
+        tangle.clear_away(made).map_err(|e| e.to_string())?;
     }
     let inside = place.starts_with(&root) && place.starts_with(&folder);
     if place != target.path() || !inside {
