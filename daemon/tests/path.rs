@@ -87,10 +87,12 @@ async fn works(client: TunnelClient) {
     // What fails and what is refused leaves its records as well.
     let args = json!({"command": "cat no-such-file"});
     turns.push(("bash", ends(planner.call("bash", args), "process").await));
-    let args = json!({"command": "rm notes.txt"});
+    let old = place.workspace().join("old.txt");
+    std::fs::write(&old, "the person's").unwrap();
+    let args = json!({"command": "rm old.txt"});
     let refused = ends(planner.call("bash", args), "delete_blocked").await;
     turns.push(("bash", refused));
-    assert!(file.exists());
+    assert!(old.exists());
     let args = json!({"path": place.home().tunnel_key_file()});
     let refused = ends(planner.call("read_file", args), "protected_path").await;
     assert!(!refused.to_string().contains(plane.api_key()), "{refused}");

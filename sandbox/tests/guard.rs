@@ -32,6 +32,8 @@ fn case(line: &str, holds: impl Fn(&World, &common::Ran) -> bool) {
         ran.done.guarded,
         world.kept()
     );
+    let notes = std::fs::read_dir(world.root.join("recovery/asides"));
+    assert_eq!(notes.map_or(0, Iterator::count), 0, "{line} left a note");
 }
 
 fn is(world: &World, name: &str, content: &str) -> bool {

@@ -120,6 +120,15 @@ impl Notes {
         }))
     }
 
+    /// Takes the notes away: for a process that is about to end with threads that hold them.
+    /// What is still noted then stays written down.
+    pub fn close(&self) {
+        let journal = lock(&self.journal).take();
+        if let Some(journal) = journal.filter(|journal| *lock(&journal.busy) == 0) {
+            let _ = fs::remove_file(&journal.path);
+        }
+    }
+
     fn open(&self) -> Option<Arc<Journal>> {
         let mut journal = lock(&self.journal);
         if journal.is_none() {

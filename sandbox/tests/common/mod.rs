@@ -166,7 +166,7 @@ impl World {
         let days = std::fs::read_dir(self.root.join("recovery"))
             .unwrap()
             .flatten();
-        let days = days.filter(|day| day.path().is_dir());
+        let days = days.filter(|day| day.path().is_dir() && day.file_name() != "asides");
         let files = days.flat_map(|day| std::fs::read_dir(day.path()).unwrap().flatten());
         let contents = files.filter(|file| !file.file_name().to_string_lossy().ends_with(".json"));
         contents

@@ -56,6 +56,11 @@ impl Keeper {
         &self.guard.recovery
     }
 
+    /// The command is over: nothing gets a name for a moment any more.
+    pub(super) fn close(&self) {
+        self.notes.close();
+    }
+
     /// All that was kept in this call.
     pub(super) fn kept(&self) -> Vec<Kept> {
         lock(&self.kept).clone()

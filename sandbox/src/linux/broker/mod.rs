@@ -422,6 +422,7 @@ impl Broker {
                 put_back.push(aside.origin);
             }
         }
+        self.keeper.close();
         let mut refused = std::mem::take(&mut *lock(&self.refused));
         if let Err(e) = lock(&self.ledger).save(self.ledger_file.as_deref()) {
             refused.push(format!(
