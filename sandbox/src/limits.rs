@@ -92,7 +92,9 @@ pub const BUILD_FOLDERS: usize = 16;
 /// Bytes of a `.gitignore` in which the names of absent ones are looked for.
 pub const IGNORE_FILE_BYTES: u64 = 64 * 1024;
 /// Entries of a folder that are looked at before it is moved.
-pub const MOVED_ENTRIES: usize = 100_000;
+pub const MOVED_ENTRIES: usize = 1_000_000;
+/// Folders by the name of build products that git is asked about before one around them is moved.
+pub const MOVED_BUILDS: usize = 1000;
 /// Milliseconds for which other calls are waited for that move what is old.
 pub const TURN_TRIES: usize = 5000;
 /// Time that git may take to say whether it ignores a folder. A repository can make it wait for

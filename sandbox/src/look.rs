@@ -4,6 +4,7 @@
 //! object anew after what is in it.
 
 use crate::limits;
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -22,8 +23,14 @@ pub(crate) const GIT: &str = match cfg!(target_os = "macos") {
 const LENT: &str = "lent";
 const OWN: &str = "own";
 
-/// A path in a commit with its content.
-type Rules = Vec<(Vec<u8>, Vec<u8>)>;
+/// What a commit holds of what was asked for.
+#[derive(Default)]
+pub(super) struct Held {
+    /// Files of rules, by their paths, with their contents.
+    pub(super) rules: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The other paths that are in it.
+    pub(super) tracked: HashSet<Vec<u8>>,
+}
 
 /// A look at one commit.
 pub(super) struct Look {
@@ -107,18 +114,21 @@ impl Look {
         (packed.well && unpacked.well).then_some(())
     }
 
-    /// The rules in these folders; `None` inside where `tracked` is in the commit. Fails where
-    /// anything of it is missing.
-    pub(super) fn rules(&self, folders: &[&[u8]], tracked: &[u8]) -> Option<Option<Rules>> {
-        let files: Vec<Vec<u8>> = folders.iter().map(|folder| rules_in(folder)).collect();
-        let mut paths: Vec<&OsStr> = files.iter().map(|path| OsStr::from_bytes(path)).collect();
-        paths.push(OsStr::from_bytes(tracked));
+    /// The rules in these folders, and which of other paths are in the commit. Fails where anything
+    /// of it is missing.
+    pub(super) fn rules(&self, folders: &[&[u8]], others: &[&[u8]]) -> Option<Held> {
+        let files: HashSet<Vec<u8>> = folders.iter().map(|folder| rules_in(folder)).collect();
+        let paths = files
+            .iter()
+            .map(Vec::as_slice)
+            .chain(others.iter().copied());
+        let paths: Vec<&OsStr> = paths.map(OsStr::from_bytes).collect();
         let list = ["ls-tree", "-z", "--full-tree", &self.commit, "--"];
         let listed = self.git(OWN, &list, &paths, Vec::new())?;
         if !listed.well {
             return None;
         }
-        let mut rules = Vec::new();
+        let mut held = Held::default();
         for line in listed
             .bytes
             .split(|byte| *byte == 0)
@@ -126,17 +136,19 @@ impl Look {
         {
             let tab = line.iter().position(|byte| *byte == b'\t')?;
             let (facts, path) = (std::str::from_utf8(&line[..tab]).ok()?, &line[tab + 1..]);
-            if !files.iter().any(|file| file == path) {
-                return Some(None);
+            if !files.contains(path) {
+                held.tracked.insert(path.to_vec());
+                continue;
             }
             let id = facts.split(' ').next_back()?;
             // A link with rules is no file of rules.
             if facts.starts_with("100") {
                 let content = self.git(OWN, &["cat-file", "blob", id], &[], Vec::new())?;
-                rules.push((path.to_vec(), content.well.then_some(content.bytes)?));
+                held.rules
+                    .push((path.to_vec(), content.well.then_some(content.bytes)?));
             }
         }
-        Some(Some(rules))
+        Some(held)
     }
 
     /// Puts a file of rules into the working tree.
@@ -146,13 +158,22 @@ impl Look {
         std::fs::write(to, content).ok()
     }
 
-    /// Whether git ignores a folder by the rules that were placed.
-    pub(super) fn asks_ignored(&self, folder: &[u8]) -> Option<bool> {
-        let path = self.folder.join("tree").join(OsStr::from_bytes(folder));
-        std::fs::create_dir_all(path).ok()?;
-        let input = [folder, b"\0"].concat();
+    /// Which of these folders git ignores by the rules that were placed.
+    pub(super) fn which_ignored(&self, folders: &[&[u8]]) -> Option<HashSet<Vec<u8>>> {
+        let mut input = Vec::new();
+        for folder in folders {
+            let path = self.folder.join("tree").join(OsStr::from_bytes(folder));
+            std::fs::create_dir_all(path).ok()?;
+            input.extend([folder, &b"\0"[..]].concat());
+        }
         let listed = self.git(OWN, &["check-ignore", "-z", "--stdin"], &[], input)?;
-        Some(listed.well && !listed.bytes.is_empty())
+        let names = listed.bytes.split(|byte| *byte == 0);
+        Some(
+            names
+                .filter(|name| !name.is_empty())
+                .map(<[u8]>::to_vec)
+                .collect(),
+        )
     }
 
     /// Runs git on one of the two repositories.

@@ -2,7 +2,7 @@
 //! repository whose settings somebody else may have written.
 
 use crate::look::Look;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -87,27 +87,57 @@ impl Repository {
     /// Whether git ignores this folder by the rules of a commit, and has nothing in it. `scratch`
     /// is a folder of our own.
     pub(super) fn ignores(&self, folder: &Path, commit: &str, scratch: &Path) -> bool {
-        self.try_ignores(folder, commit, scratch).unwrap_or(false)
+        let folder = folder.to_path_buf();
+        let ignored = self.ignored(std::slice::from_ref(&folder), commit, scratch);
+        ignored.contains(&folder)
     }
 
-    fn try_ignores(&self, folder: &Path, head: &str, scratch: &Path) -> Option<bool> {
-        let inner = self.inner(folder)?;
-        if inner.is_empty() || inner.contains(&b'\n') || self.index()?.has_below(inner) {
-            return Some(false);
+    /// Which of these folders git ignores by the rules of a commit, and has nothing in.
+    pub(super) fn ignored(
+        &self,
+        folders: &[PathBuf],
+        commit: &str,
+        scratch: &Path,
+    ) -> HashSet<PathBuf> {
+        let found = self.try_ignored(folders, commit, scratch);
+        found.unwrap_or_default()
+    }
+
+    fn try_ignored(
+        &self,
+        folders: &[PathBuf],
+        head: &str,
+        scratch: &Path,
+    ) -> Option<HashSet<PathBuf>> {
+        let index = self.index()?;
+        let mut inner: HashMap<&[u8], &PathBuf> = HashMap::new();
+        let mut above: BTreeSet<&[u8]> = BTreeSet::new();
+        for folder in folders {
+            let path = self.inner(folder)?;
+            if path.is_empty() || path.contains(&b'\n') || index.has_below(path) {
+                continue;
+            }
+            inner.insert(path, folder);
+            let up = folder.ancestors().skip(1);
+            above.extend(up.map_while(|up| self.inner(up)));
         }
-        let above: Vec<&Path> = folder.ancestors().skip(1).collect();
-        let above = above.iter().filter(|up| up.starts_with(&self.tree));
-        let above: Vec<&[u8]> = above.filter_map(|up| self.inner(up)).collect();
+        if inner.is_empty() {
+            return None;
+        }
+        let above: Vec<&[u8]> = above.into_iter().collect();
         let objects = self.common_dir().join("objects");
         let look = Look::make(scratch, &objects, head)?;
         look.fetch(&above)?;
-        let Some(rules) = look.rules(&above, inner)? else {
-            return Some(false);
-        };
-        for (path, content) in &rules {
+        let wanted: Vec<&[u8]> = inner.keys().copied().collect();
+        let found = look.rules(&above, &wanted)?;
+        for (path, content) in &found.rules {
             look.place(path, content)?;
         }
-        look.asks_ignored(inner)
+        inner.retain(|path, _| !found.tracked.contains(*path));
+        let wanted: Vec<&[u8]> = inner.keys().copied().collect();
+        let ignored = look.which_ignored(&wanted)?;
+        inner.retain(|path, _| ignored.contains(*path));
+        Some(inner.into_values().cloned().collect())
     }
 }
 

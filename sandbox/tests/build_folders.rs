@@ -90,6 +90,23 @@ fn no_folder_is_moved_to_where_git_ignores_what_is_old_in_it() {
     assert!(world.holds("vendored\n"));
 }
 
+/// Where git ignores them before as after, however many there are and whatever is in them.
+#[test]
+fn folders_with_many_build_folders_may_be_moved() {
+    let world = world();
+    world.person(
+        "for n in $(seq 300); do mkdir -p all/p$n/target/debug/target; echo $n > all/p$n/target/debug/target/x; done
+         echo m > all/m",
+    );
+    let ran =
+        world.run("mv all moved && mkdir k && mv moved k/ && mv k/moved all && ls all | wc -l");
+    assert_eq!(ran.out, "301\n", "{:?}", ran.done.guarded.refused);
+    assert_eq!(
+        world.read("all/p300/target/debug/target/x").as_deref(),
+        Some("300\n")
+    );
+}
+
 #[test]
 fn a_repository_of_the_sessions_own_frees_nothing() {
     let world = World::new();

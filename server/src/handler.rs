@@ -50,8 +50,11 @@ fn progress_sink(context: &RequestContext<RoleServer>) -> Option<ProgressSink> {
         while let Some((bytes, line)) = queue.recv().await {
             // The protocol wants a number that grows with each notification; bytes may stand still.
             let seconds = began.elapsed().as_secs_f64();
-            let now = ProgressNotificationParam::new(token.clone(), seconds)
-                .with_message(format!("{bytes} bytes so far; last line: {line}"));
+            let now =
+                ProgressNotificationParam::new(token.clone(), seconds).with_message(match bytes {
+                    0 => "no output so far".to_string(),
+                    _ => format!("{bytes} bytes so far; last line: {line}"),
+                });
             if peer.notify_progress(now).await.is_err() {
                 return;
             }

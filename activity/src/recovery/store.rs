@@ -102,7 +102,15 @@ impl Recovery {
         let path = announced.path.clone();
         renameat_with(dir, name, CWD, &path, RenameFlags::NOREPLACE)
             .map_err(|e| io_at("move to the recovery folder", Path::new(name))(e.into()))?;
-        let bytes = fs::symlink_metadata(&path).map_or(0, |info| info.len());
+        let info = fs::symlink_metadata(&path).map_err(io_at("look at", &path))?;
+        if !info.is_file() {
+            // Somebody put something else there. It has its name back, or stays here.
+            let _ = renameat_with(CWD, &path, dir, name, RenameFlags::NOREPLACE);
+            return Err(RecoveryError::NotAFile {
+                path: PathBuf::from(name),
+            });
+        }
+        let bytes = info.len();
         let meta = announced.meta.take();
         let meta = meta.ok_or_else(|| io_at("name", &path)(io::ErrorKind::Other.into()))?;
         Ok(meta.into_entry(path, bytes))

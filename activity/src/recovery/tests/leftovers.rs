@@ -107,6 +107,27 @@ fn a_link_on_the_way_to_such_a_file_is_not_followed() {
 }
 
 #[test]
+fn what_turns_out_to_be_a_folder_keeps_its_name() {
+    let (dir, recovery) = open(100);
+    let root = fs::canonicalize(dir.path()).unwrap();
+    let origin = root.join("f");
+    fs::write(&origin, "old").unwrap();
+    let folder = File::open(&root).unwrap();
+    let place = (folder.as_fd(), OsStr::new("f"));
+    let announced = recovery.announce(place, &origin, None, "t", "").unwrap();
+    fs::remove_file(&origin).unwrap();
+    fs::create_dir(&origin).unwrap();
+    fs::write(origin.join("inside"), "old").unwrap();
+    let done = recovery.complete(announced, folder.as_fd(), OsStr::new("f"));
+    assert!(
+        matches!(done, Err(RecoveryError::NotAFile { .. })),
+        "{done:?}"
+    );
+    assert!(origin.join("inside").exists());
+    assert_eq!(recovery.survey().unwrap(), (vec![], vec![]));
+}
+
+#[test]
 fn an_announcement_that_came_to_nothing_leaves_no_record() {
     let (dir, recovery) = open(100);
     let origin = dir.path().join("a");

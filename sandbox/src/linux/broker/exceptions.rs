@@ -290,11 +290,32 @@ pub(super) fn is_free(folder: &Path, ledger: &Ledger, scratch: &Path) -> bool {
 
 /// Whether git ignores a folder as of the commit at which the session began, and tracks nothing in
 /// it, if it was there or not.
-pub(super) fn is_ignored(folder: &Path, ledger: &Ledger, scratch: &Path) -> bool {
-    Repository::around(folder).is_some_and(|repository| {
-        let head = ledger.head(repository.tree());
-        head.is_some_and(|head| repository.ignores(folder, head, scratch))
-    })
+fn is_ignored(folder: &Path, ledger: &Ledger, scratch: &Path) -> bool {
+    let folder = folder.to_path_buf();
+    ignored_among(std::slice::from_ref(&folder), ledger, scratch).contains(&folder)
+}
+
+/// Which of these folders git ignores in this sense.
+pub(super) fn ignored_among(
+    folders: &[PathBuf],
+    ledger: &Ledger,
+    scratch: &Path,
+) -> HashSet<PathBuf> {
+    let mut by_tree: HashMap<PathBuf, (Repository, Vec<PathBuf>)> = HashMap::new();
+    for folder in folders {
+        if let Some(repository) = Repository::around(folder) {
+            let tree = repository.tree().to_path_buf();
+            let (_, of_tree) = by_tree.entry(tree).or_insert((repository, Vec::new()));
+            of_tree.push(folder.clone());
+        }
+    }
+    let mut ignored = HashSet::new();
+    for (tree, (repository, folders)) in by_tree {
+        if let Some(head) = ledger.head(&tree) {
+            ignored.extend(repository.ignored(&folders, head, scratch));
+        }
+    }
+    ignored
 }
 
 fn known_programs() -> HashMap<Id, Program> {

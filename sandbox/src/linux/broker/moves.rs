@@ -8,12 +8,13 @@
 use super::Broker;
 use super::No;
 use super::entries::Entry;
-use super::exceptions::is_ignored;
+use super::exceptions::ignored_among;
 use super::ledger::{Ledger, os};
 use super::object::{Kind, Stat, stat_at};
 use crate::limits;
 use rustix::fs::{Dir, FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -131,10 +132,29 @@ impl Broker {
         if comes_in {
             return Err(into_build());
         }
-        let is_free = |folder: PathBuf| is_ignored(&folder, ledger, self.keeper.folder());
-        let gets_free =
-            |inner: &&PathBuf| !is_free(before.join(inner)) && is_free(after.join(inner));
-        match load.build.iter().find(gets_free) {
+        let free = |place: &Path, folders: &[&PathBuf]| {
+            let folders: Vec<PathBuf> = folders.iter().map(|inner| place.join(inner)).collect();
+            ignored_among(&folders, ledger, self.keeper.folder())
+        };
+        // What lies in a free one is free already.
+        let all: HashSet<&Path> = load.build.iter().map(PathBuf::as_path).collect();
+        let is_outermost = |inner: &&PathBuf| !inner.ancestors().skip(1).any(|up| all.contains(up));
+        let outermost: Vec<&PathBuf> = load.build.iter().filter(is_outermost).collect();
+        if outermost.len() > limits::MOVED_BUILDS {
+            return Err(too_much());
+        }
+        let of_old = free(before, &outermost);
+        let is_free =
+            |inner: &&PathBuf| before.join(inner).ancestors().any(|up| of_old.contains(up));
+        let rest: Vec<&PathBuf> = load.build.iter().filter(|inner| !is_free(inner)).collect();
+        if rest.len() > limits::MOVED_BUILDS {
+            return Err(too_much());
+        }
+        let (was, will_be) = (free(before, &rest), free(after, &rest));
+        let gets_free = |inner: &&&PathBuf| {
+            !was.contains(&before.join(inner)) && will_be.contains(&after.join(inner))
+        };
+        match rest.iter().find(gets_free) {
             Some(inner) => Err(No::because(&format!(
                 "git ignores {} there, and old files in it would lose their protection",
                 inner.display()
@@ -160,7 +180,7 @@ impl Broker {
             for name in names_in(&folder).map_err(unseen)? {
                 seen += 1;
                 if seen > limits::MOVED_ENTRIES {
-                    return Err(No::because("it holds too much to be looked through"));
+                    return Err(too_much());
                 }
                 let found = stat_at(folder.as_fd(), &name).map_err(unseen)?;
                 load.old |= !ledger.is_made(&found.id);
@@ -205,4 +225,8 @@ fn into_build() -> No {
     No::because(
         "it, or something in it, was there before and would come into a folder of build products",
     )
+}
+
+fn too_much() -> No {
+    No::because("it holds too much to be looked through")
 }
