@@ -17,9 +17,9 @@ use crate::outcome::{Code, Outcome};
 use crate::session::Session;
 use hands_config::{Config, Mode, PermissionMode};
 use hands_policy::paths::{Kind, Refusal, RefusalKind};
-use hands_sandbox::{Done, Ending, Overuse, Plan, Request, Resource, encode_bytes};
+use hands_sandbox::{Done, Ending, Plan, Request, encode_bytes};
 use serde_json::{Map, Value, json};
-use shown::{Shown, signal_name};
+use shown::{Shown, signal_name, used_too_much};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub(crate) fn changes(config: &Config) -> &'static str {
         (Mode::ReadOnly, _) => "Nothing in the workspaces can be changed.",
         (Mode::Default, true) => {
             "In the workspaces programs make and change files, rename them, and remove what this \
-             session's commands made; what was there before they cannot remove, and its content is \
+             session made; what was there before they cannot remove, and its content is \
              kept in a recovery file before it is changed or replaced. git works, except for its \
              hooks and configuration."
         }
@@ -372,32 +372,6 @@ fn shell() -> Result<String, Outcome> {
         )
         .hint("Ask your user to install bash.")
     })
-}
-
-/// A command that was ended for what it used of the machine.
-fn used_too_much(overuse: &Overuse) -> Outcome {
-    let mib = |bytes: u64| bytes.div_ceil(1024 * 1024);
-    let (message, setting) = match overuse.what {
-        Resource::Memory => (
-            format!(
-                "the command was ended: its processes used {} MiB of memory, and {} MiB are the \
-                 most",
-                mib(overuse.used),
-                mib(overuse.limit)
-            ),
-            "sandbox.memory_mb",
-        ),
-        Resource::Processes => (
-            format!(
-                "the command was ended: it had {} processes and threads, and {} are the most",
-                overuse.used, overuse.limit
-            ),
-            "sandbox.processes",
-        ),
-    };
-    Outcome::fail(Code::Process, message).hint(format!(
-        "Do the work in smaller parts, or ask your user to raise `{setting}`."
-    ))
 }
 
 /// Puts a report into words.
