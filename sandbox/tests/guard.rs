@@ -396,17 +396,21 @@ fn what_has_no_successor_is_put_back() {
 fn a_long_copy_does_not_hold_up_others() {
     let mut world = World::new();
     world.guard().file_bytes = 1 << 30;
-    let big = vec![7; 64 << 20];
-    for number in 0..6 {
-        std::fs::write(world.at(&format!("big{number}")), &big).unwrap();
-    }
-    let ran = world.run(
-        "for n in 0 1 2 3 4 5; do (: >> big$n; echo copied >> /tmp/done) & done
-         until [ \"$(ls /proc/[0-9]*/wchan | wc -l)\" -gt 6 ]; do :; done
-         mkdir quick && rmdir quick && cat /tmp/done 2>/dev/null | wc -l; wait; wc -l < /tmp/done",
-    );
-    assert!(ran.out.ends_with("6\n"), "{}", ran.out);
-    assert_ne!(ran.out, "6\n6\n", "the folder waited for every copy");
+    // Every copy may be over before the folder's turn comes on a busy machine, but not each time.
+    let overtook = (0..5u8).any(|round| {
+        for number in 0..6 {
+            let big = vec![round; 24 << 20];
+            std::fs::write(world.at(&format!("big{number}")), &big).unwrap();
+        }
+        let ran = world.run(
+            "rm -f /tmp/done; for n in 0 1 2 3 4 5; do (: >> big$n; echo copied >> /tmp/done) & done
+             until [ \"$(ls /proc/[0-9]*/wchan | wc -l)\" -gt 6 ]; do :; done
+             mkdir quick && rmdir quick && cat /tmp/done 2>/dev/null | wc -l; wait; wc -l < /tmp/done",
+        );
+        assert!(ran.out.ends_with("6\n"), "{}", ran.out);
+        ran.out != "6\n6\n"
+    });
+    assert!(overtook, "the folder waited for every copy");
 }
 
 #[test]

@@ -147,7 +147,7 @@ impl World {
         Request {
             plan,
             stdin: None,
-            timeout_ms: 60_000,
+            timeout_ms: 180_000,
             grace_ms: 300,
             head_bytes: 100_000,
             tail_bytes: 1000,
