@@ -38,5 +38,5 @@ impl Moment {
     }
 }
 
-/// The source of time of a [`Grants`]; tests inject their own.
+/// The source of time of a [`Grants`](super::Grants); tests inject their own.
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
