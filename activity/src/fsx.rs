@@ -1,16 +1,19 @@
 //! Small helpers over the file system: private files, exclusive creation, atomic replacement.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use std::time::SystemTime;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 
-use crate::limits::STALE_TEMP_S;
+use crate::limits::{ATTRIBUTE_BYTES, STALE_TEMP_S, TEMP_TRIES};
 
 /// What makes a file that file, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,9 +40,15 @@ impl Identity {
     }
 }
 
-/// Makes `path` and what is missing above it, readable by the owner only.
+/// Makes `path` and what is missing above it, readable by the owner only. A new folder is the owner's
+/// to use whatever the umask is: this may run while a thread has another program's.
 pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    let is_there = path.symlink_metadata().is_ok();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    match is_there {
+        true => Ok(()),
+        false => fs::set_permissions(path, fs::Permissions::from_mode(0o700)),
+    }
 }
 
 /// Opens without following a link at the end and without leaking the descriptor to children.
@@ -86,10 +95,24 @@ pub(crate) struct Temp {
 }
 
 impl Temp {
+    /// Creates one. Its lock says that somebody is still writing it, for as long as it is open.
     pub(crate) fn in_dir(dir: &Path) -> io::Result<Self> {
-        let path = temp_path(dir);
-        let file = create_new(&path)?;
-        Ok(Self { path, file })
+        for _ in 0..TEMP_TRIES {
+            let path = temp_path(dir);
+            let file = create_new(&path)?;
+            let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+            // Whoever clears leftovers was faster, and takes it for one.
+            if lock == Err(Errno::WOULDBLOCK) || file.metadata()?.nlink() == 0 {
+                continue;
+            }
+            return Ok(Self { path, file });
+        }
+        Err(io::ErrorKind::ResourceBusy.into())
+    }
+
+    /// Where it lies until it has a name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Gives the file its name if that is free; `false` if something is there already.
@@ -115,22 +138,42 @@ impl Drop for Temp {
     }
 }
 
-/// Removes temporary files that a process left which died a day ago or longer. Best effort: what
-/// cannot be removed now is removed another day.
-pub(crate) fn clear_stale(dir: &Path) {
-    let now = SystemTime::now();
-    let is_stale = |item: &fs::DirEntry| {
-        let modified = item.metadata().and_then(|m| m.modified()).ok();
-        let age = modified.and_then(|at| now.duration_since(at).ok());
-        let name = item.file_name();
-        name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes())
-            && age.is_some_and(|age| age.as_secs() >= STALE_TEMP_S)
-    };
-    for item in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if is_stale(&item) {
-            let _ = fs::remove_file(item.path());
+/// Opens a temporary file that nobody writes any more: its lock went with its writer. Where the
+/// file system knows no locks, its age says it.
+fn open_abandoned(path: &Path) -> Option<File> {
+    let file = open_read(path).ok()??;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Some(file),
+        Err(Errno::WOULDBLOCK) => None,
+        Err(_) => {
+            let modified = file.metadata().and_then(|m| m.modified()).ok()?;
+            let age = SystemTime::now().duration_since(modified).ok()?;
+            (age.as_secs() >= STALE_TEMP_S).then_some(file)
         }
     }
+}
+
+/// Calls `then` for each temporary file in a folder that a killed process left, while its lock
+/// keeps anybody else from taking it for one of theirs.
+pub(crate) fn each_abandoned(dir: &Path, mut then: impl FnMut(&Path)) {
+    for item in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = item.file_name();
+        if !name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes()) {
+            continue;
+        }
+        let path = item.path();
+        if let Some(_locked) = open_abandoned(&path) {
+            then(&path);
+        }
+    }
+}
+
+/// Removes what killed processes left. Best effort: what cannot be removed now is removed another
+/// day.
+pub(crate) fn clear_abandoned(dir: &Path) {
+    each_abandoned(dir, |path| {
+        let _ = fs::remove_file(path);
+    });
 }
 
 /// Replaces `path` by `bytes` so that a reader sees the old content or the new, never a part.
@@ -140,6 +183,29 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     temp.file.write_all(bytes)?;
     temp.file.sync_all()?;
     temp.replace(path)
+}
+
+/// Copies the extended attributes that a person or an ACL gave a file, as far as this user may.
+pub(crate) fn copy_attributes(from: &File, to: &File) {
+    if rustix::fs::flistxattr(from, &mut [0u8; 0][..]).is_ok_and(|length| length == 0) {
+        return;
+    }
+    let mut names = vec![0u8; ATTRIBUTE_BYTES];
+    let Ok(length) = rustix::fs::flistxattr(from, &mut names[..]) else {
+        return;
+    };
+    let mut value = vec![0u8; ATTRIBUTE_BYTES];
+    for name in names[..length].split(|b| *b == 0) {
+        let is_theirs = name.starts_with(b"user.") || name == b"system.posix_acl_access";
+        if !is_theirs && cfg!(target_os = "linux") || name.is_empty() {
+            continue;
+        }
+        let name = OsStr::from_bytes(name);
+        if let Ok(length) = rustix::fs::fgetxattr(from, name, &mut value[..]) {
+            let flags = rustix::fs::XattrFlags::empty();
+            let _ = rustix::fs::fsetxattr(to, name, &value[..length], flags);
+        }
+    }
 }
 
 /// Makes the names in `dir` durable.

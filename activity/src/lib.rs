@@ -17,7 +17,8 @@
 //!   chain may begin there. [`verify()`] tells a torn line from an altered one. Whoever can read
 //!   the key can forge the chain: it guards against edits of `logs/`, not against the owner.
 //! - **Following** goes by the identity of open files, so a rotation loses and repeats nothing.
-//! - **Recovery files** get their record before their name; a name is taken by creating the record.
+//! - **Recovery files** get their record before their name; a name is taken by creating the record. What is replaced is
+//!   moved there, and found by its record if the mover is killed on the way.
 #![forbid(unsafe_code)]
 
 mod chain;
@@ -48,6 +49,9 @@ pub use lifecycle::{Lifecycle, LifecycleNote, read_lifecycle};
 pub use limits::{RecoveryLimits, TrailLimits};
 pub use read::{Filter, Item, read_last};
 pub use record::{Client, Event, Record, Stored, Text};
-pub use recovery::{Entry, Recovery, RecoveryError};
+pub use recovery::{
+    Announced, Aside, Dropped, Entry, Held, Kind, Noted, Notes, Now, Recovery, RecoveryError,
+    Restored, Rotated, Rotation, Settled, Shrunk, Stamp,
+};
 pub use trail::{SessionTrail, Trail};
 pub use verify::{Bad, Reason, VerifyReport, verify};

@@ -1,5 +1,7 @@
 //! Every limit and default of this crate, in one place.
 
+use std::time::Duration;
+
 /// Size and number of the files a log is kept in.
 ///
 /// ```
@@ -20,12 +22,17 @@ impl Default for TrailLimits {
     }
 }
 
-/// How large a recovery file may be.
+/// How large recovery files may be, one and all together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryLimits {
     /// Bytes of the largest content that is kept.
     pub max_file_bytes: u64,
-    /// Name of the setting that raises the limit, for the error message.
+    /// Bytes that the whole folder may hold. Where more is to be kept, the oldest entries make room
+    /// if they are old enough; otherwise nothing more is kept.
+    pub max_total_bytes: u64,
+    /// Age below which no entry is dropped to make room.
+    pub min_age: Duration,
+    /// Name of the setting that raises the limit of one file, for the error message.
     pub setting: &'static str,
 }
 
@@ -33,10 +40,15 @@ impl Default for RecoveryLimits {
     fn default() -> Self {
         Self {
             max_file_bytes: 256 * MIB,
+            max_total_bytes: 16 * 1024 * MIB,
+            min_age: 30 * DAY,
             setting: "limits.recovery_file_bytes",
         }
     }
 }
+
+/// One day.
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 
 const MIB: u64 = 1024 * 1024;
 
@@ -87,7 +99,45 @@ pub(crate) const MAX_NAME_BYTES: usize = 120;
 pub(crate) const MAX_TURN_CHARS: usize = 64;
 /// Numbers tried for one turn before giving up.
 pub(crate) const MAX_PER_TURN: u32 = 100_000;
-/// Age in seconds after which a temporary file is a dead process's.
+/// Bytes of the list of a file's extended attributes, and of one of them: what Linux allows.
+pub(crate) const ATTRIBUTE_BYTES: usize = 64 * 1024;
+/// Names tried for a temporary file while others clear leftovers.
+pub(crate) const TEMP_TRIES: usize = 16;
+/// Age in seconds after which a temporary file is a dead process's, where locks do not say so.
 pub(crate) const STALE_TEMP_S: u64 = 24 * 3600;
 /// Bytes copied at a time.
 pub(crate) const COPY_BLOCK: usize = 256 * 1024;
+/// Time for which a count of the recovery folder's bytes is trusted: other processes add to it too.
+pub(crate) const COUNT_FOR: Duration = Duration::from_secs(60);
+/// Age of a change from which on another one would show in a folder's time.
+pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(2);
+/// Bytes of the sizes of past days that are read: more than a thousand years of them.
+pub(crate) const SIZES_READ: u64 = 64 * MIB;
+/// Least time for which a folder that was found full is taken to be so, and how many times longer
+/// than finding it out took.
+pub(crate) const FULL_FOR: Duration = Duration::from_secs(1);
+pub(crate) const FULL_SHARE: u32 = 10;
+/// Time for which whoever needs room waits for another process that drops entries.
+pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(2);
+/// Pause between two tries for that lock.
+pub(crate) const LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// Share of the recovery folder that is freed on top of what is needed, so that not every keeping
+/// has to make room: one part in this many.
+pub(crate) const SPARE_PART: u64 = 64;
+/// Age from which a record without its content is what a killed process left. Between the two lies
+/// one rename.
+pub(crate) const UNFINISHED_AFTER: Duration = Duration::from_secs(60);
+/// Age from which a record that was reserved for another process, and never used, is cleared.
+pub(crate) const UNUSED_AFTER: Duration = Duration::from_secs(3600);
+/// Age from which a rotation compresses a content.
+pub(crate) const PACK_AFTER: Duration = DAY;
+/// Bytes below which compressing a content saves nothing: a file system's block.
+pub(crate) const PACK_FROM: u64 = 4096;
+/// Bytes of a content that are compressed to see whether all of it is worth it.
+pub(crate) const PACK_SAMPLE: u64 = 1024 * 1024;
+/// Percent of its size to which a content must shrink to be kept compressed.
+pub(crate) const PACK_PERCENT: u64 = 90;
+/// Bytes of a line in the list of what was dropped, and how much of its end is read.
+pub(crate) const DROPS_READ: u64 = 64 * 1024;
+/// How often a destination that somebody else changes meanwhile is looked at anew.
+pub(crate) const RESTORE_TRIES: usize = 3;

@@ -1,7 +1,27 @@
 //! Recovery files: what a file held before it was changed, and the whole of a result that was cut.
+//!
+//! **On disk.** `<day>/<turn>-<n>-<name>` is a content, `….meta.json` beside it its record. A content
+//! gets its name only when it is whole, and only after its record has it: killed at any point, a
+//! writer leaves a temporary file (its lock went with it) or a record without a content, and
+//! neither counts as an entry. [`Recovery::settle`] and a rotation clear them.
+//!
+//! **Moving instead of copying.** A file that is replaced is moved here. Its record is written
+//! before the replacement and says where the old file lies in between, so that one that was left
+//! there by a kill is found and kept ([`Recovery::settle`]). Other names that files have for a moment
+//! are written down as well ([`asides`]).
+//!
+//! **Room.** Before anything is kept, the folder's size is looked at. When it is full the oldest
+//! entries go, if they are older than the least age; otherwise nothing is kept, and the change
+//! that needed it is not made.
 
+mod asides;
+mod count;
+mod entry;
+mod error;
 mod meta;
 mod names;
+mod pack;
+mod place;
 #[cfg_attr(
     any(target_os = "linux", target_os = "android"),
     path = "recovery/linux.rs"
@@ -11,97 +31,36 @@ mod names;
     path = "recovery/macos.rs"
 )]
 mod reflink;
+mod restore;
+mod room;
+mod rotate;
+mod settle;
+mod store;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
 use crate::clock;
-use crate::error::hint_for;
-use crate::fsx::{self, Identity, Temp, hex};
-use crate::limits::{COPY_BLOCK, MAX_PER_TURN, RecoveryLimits};
-use crate::lines::read_at;
+use crate::fsx::{self, hex};
+use crate::limits::{COPY_BLOCK, RecoveryLimits};
+pub use asides::{Aside, Noted, Notes};
+pub use count::Held;
+pub use entry::{Entry, Kind, Stamp};
+pub use error::RecoveryError;
+use error::io_at;
 use meta::Meta;
-
-/// A failure to keep or find a recovery file.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecoveryError {
-    /// The file system refused.
-    #[error("could not {what} {}: {source}; {hint}", path.display())]
-    Io {
-        /// What was attempted.
-        what: &'static str,
-        /// On which file or folder.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-        /// What to do about it.
-        hint: &'static str,
-    },
-    /// The content is larger than a recovery file may be.
-    #[error(
-        "could not keep a recovery copy of {what}: it has {bytes} bytes and the limit is {limit}; \
-         raise `{setting}` in config.toml"
-    )]
-    TooLarge {
-        /// What should have been kept.
-        what: String,
-        /// Its size in bytes.
-        bytes: u64,
-        /// The limit in bytes.
-        limit: u64,
-        /// The setting that raises it.
-        setting: &'static str,
-    },
-    /// What should be kept is a folder, device, pipe or socket.
-    #[error("could not keep a recovery copy of {}: it is not a regular file", path.display())]
-    NotAFile {
-        /// What should have been kept.
-        path: PathBuf,
-    },
-    /// One turn has too many recovery files.
-    #[error(
-        "could not name a recovery file for turn {turn_id}: the turn has {MAX_PER_TURN} already"
-    )]
-    Exhausted {
-        /// The turn.
-        turn_id: String,
-    },
-}
-
-fn io_at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecoveryError {
-    let path = path.to_path_buf();
-    move |source| RecoveryError::Io {
-        what,
-        hint: hint_for(&source),
-        path,
-        source,
-    }
-}
-
-/// One recovery file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Where the content is.
-    pub path: PathBuf,
-    /// The file the content came from; `None` if it is a tool's output.
-    pub origin: Option<PathBuf>,
-    /// The turn that made it.
-    pub turn_id: String,
-    /// When, RFC 3339 in UTC.
-    pub ts: String,
-    /// Why, in a few words.
-    pub reason: String,
-    /// Size of the content in bytes.
-    pub bytes: u64,
-    /// SHA-256 of the content in hexadecimal; `None` for one that another process wrote.
-    pub sha256: Option<String>,
-}
+pub use place::Now;
+pub use restore::Restored;
+pub use room::Dropped;
+pub use rotate::{Rotated, Rotation, Shrunk};
+pub use settle::Settled;
+pub use store::Announced;
 
 /// The recovery folder: `<day>/<turn>-<n>-<name>`, each with a `.meta.json` beside it.
 #[derive(Debug, Clone)]
@@ -111,15 +70,22 @@ pub struct Recovery {
     /// The folder without links on the way, since callers ask with resolved paths.
     folder: PathBuf,
     limits: RecoveryLimits,
+    durable: bool,
+    /// Whether this value was opened for more than looking.
+    changes: bool,
+    session_id: Option<Arc<str>>,
+    /// The number last taken for a turn, so that the next one is found at once.
+    last: Arc<Mutex<(String, u32)>>,
+    room: Arc<Mutex<room::Room>>,
+    notes: Notes,
 }
 
-/// What is to be kept, but for the content.
-struct Purpose<'a> {
-    origin: Option<&'a Path>,
-    turn_id: &'a str,
-    name: &'a str,
-    reason: &'a str,
-    durable: bool,
+/// Which leftovers of killed processes are looked for when the folder is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leftovers {
+    OfAllDays,
+    OfLately,
+    None,
 }
 
 impl Recovery {
@@ -129,117 +95,87 @@ impl Recovery {
         &self.folder
     }
 
-    /// Opens the folder, making it (mode 0700) if it is missing, and clears what processes that
-    /// died a day ago or longer left half-written.
+    /// Opens the folder, making it (mode 0700) if it is missing, and clears up what killed
+    /// processes left in it.
     ///
     /// # Errors
     /// [`RecoveryError::Io`] if the folder cannot be made or resolved.
     pub fn open(folder: &Path, limits: RecoveryLimits) -> Result<Self, RecoveryError> {
         fsx::private_dir(folder).map_err(io_at("make the folder", folder))?;
+        Self::resolve(folder, limits, Leftovers::OfAllDays)
+    }
+
+    /// The same, for a process that opens it for one command: leftovers are looked for in the
+    /// folders of today and yesterday only.
+    ///
+    /// # Errors
+    /// As for [`Recovery::open`].
+    pub fn open_briefly(folder: &Path, limits: RecoveryLimits) -> Result<Self, RecoveryError> {
+        fsx::private_dir(folder).map_err(io_at("make the folder", folder))?;
+        Self::resolve(folder, limits, Leftovers::OfLately)
+    }
+
+    /// The folder as it is, for looking at; `None` if there is none. Changes nothing.
+    ///
+    /// # Errors
+    /// [`RecoveryError::Io`] if the folder cannot be resolved.
+    pub fn look(folder: &Path, limits: RecoveryLimits) -> Result<Option<Self>, RecoveryError> {
+        match Self::resolve(folder, limits, Leftovers::None) {
+            Err(RecoveryError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            opened => opened.map(Some),
+        }
+    }
+
+    fn resolve(
+        folder: &Path,
+        limits: RecoveryLimits,
+        leftovers: Leftovers,
+    ) -> Result<Self, RecoveryError> {
         let resolved = fs::canonicalize(folder).map_err(io_at("resolve the folder", folder))?;
         let recovery = Self {
             given: folder.to_path_buf(),
+            notes: Notes::in_folder(&resolved),
             folder: resolved,
             limits,
+            durable: true,
+            changes: leftovers != Leftovers::None,
+            session_id: None,
+            last: Arc::default(),
+            room: Arc::default(),
         };
-        for day in recovery.days()? {
-            fsx::clear_stale(&day);
+        let mut days = match leftovers {
+            Leftovers::None => Vec::new(),
+            _ => recovery.days()?,
+        };
+        if leftovers == Leftovers::OfLately {
+            days.drain(..days.len().saturating_sub(2));
+        }
+        for day in days {
+            fsx::clear_abandoned(&day);
+            recovery.settle_day(&day, crate::limits::UNFINISHED_AFTER);
         }
         Ok(recovery)
     }
 
-    /// Keeps the present content of `src` byte for byte, from its first byte on and without moving
-    /// its offset: as a clone where the file system can, else as a copy. Content, record and names
-    /// are durable when this returns.
-    ///
-    /// # Errors
-    /// [`RecoveryError::TooLarge`], [`RecoveryError::NotAFile`], [`RecoveryError::Io`]; nothing is
-    /// kept then.
-    pub fn store_file(
-        &self,
-        src: &File,
-        origin: &Path,
-        turn_id: &str,
-        reason: &str,
-    ) -> Result<Entry, RecoveryError> {
-        let info = src.metadata().map_err(io_at("look at", origin))?;
-        if !info.is_file() {
-            return Err(RecoveryError::NotAFile {
-                path: origin.to_path_buf(),
-            });
-        }
-        let what = || origin.display().to_string();
-        self.check_size(what, info.len())?;
-        let name = origin.file_name().unwrap_or(OsStr::new("file"));
-        let purpose = Purpose {
-            origin: Some(origin),
-            turn_id,
-            name: &name.to_string_lossy(),
-            reason,
-            durable: true,
-        };
-        self.store(&purpose, |temp| {
-            let cloned = reflink::clone_file(src, temp).is_ok();
-            let source = if cloned { temp } else { src };
-            let target = (!cloned).then_some(temp);
-            let (bytes, sha256) =
-                copy(source, target, self.limits.max_file_bytes).map_err(io_at("copy", origin))?;
-            self.check_size(what, bytes)?;
-            Ok((bytes, sha256))
-        })
-    }
-
-    /// Keeps `bytes`: the whole of a result that was cut (`origin` is `None`; not made durable),
-    /// or a file's previous content that is in memory already. `suffix` ends the file's name, e.g.
-    /// `stdout.txt`.
-    ///
-    /// # Errors
-    /// [`RecoveryError::TooLarge`], [`RecoveryError::Io`]; nothing is kept then.
-    pub fn store_bytes(
-        &self,
-        bytes: &[u8],
-        origin: Option<&Path>,
-        turn_id: &str,
-        suffix: &str,
-        reason: &str,
-    ) -> Result<Entry, RecoveryError> {
-        let what = || origin.map_or_else(|| suffix.to_owned(), |p| p.display().to_string());
-        self.check_size(what, bytes.len() as u64)?;
-        let purpose = Purpose {
-            origin,
-            turn_id,
-            name: suffix,
-            reason,
-            durable: origin.is_some(),
-        };
-        self.store(&purpose, |mut temp| {
-            temp.write_all(bytes)
-                .map_err(io_at("write", &self.folder))?;
-            Ok((bytes.len() as u64, hex(&Sha256::digest(bytes))))
-        })
-    }
-
-    /// Reserves a path for another process, which creates the file with `O_EXCL`. Nobody else is
-    /// given the path, and [`Recovery::origin_of`] knows it from now on.
-    ///
-    /// # Errors
-    /// [`RecoveryError::Io`], [`RecoveryError::Exhausted`].
-    pub fn reserve(
-        &self,
-        turn_id: &str,
-        suffix: &str,
-        reason: &str,
-    ) -> Result<PathBuf, RecoveryError> {
-        let purpose = Purpose {
-            origin: None,
-            turn_id,
-            name: suffix,
-            reason,
+    /// The same folder, for contents whose earlier state is kept durably already: writing these
+    /// out is left to the system.
+    #[must_use]
+    pub fn without_sync(&self) -> Self {
+        Self {
             durable: false,
-        };
-        let day = self.day()?;
-        let (path, _) = claim(&day, &purpose, None)?;
-        Ok(path)
+            ..self.clone()
+        }
+    }
+
+    /// The same folder, for what is kept in this session.
+    #[must_use]
+    pub fn for_session(&self, session_id: &str) -> Self {
+        Self {
+            session_id: Some(session_id.into()),
+            ..self.clone()
+        }
     }
 
     /// Whether `path` (absolute, resolved) is a recovery file, and which file it came from:
@@ -263,24 +199,116 @@ impl Recovery {
         Some(Meta::load(&names::meta_path(path))?.origin())
     }
 
-    /// All recovery files, oldest day first. One that was reserved and never written, or whose
-    /// record cannot be read, is left out.
+    /// Whether the content that was kept at `path` is compressed now.
+    #[must_use]
+    pub fn is_packed(&self, path: &Path) -> bool {
+        let plain = names::plain_path(path);
+        path.starts_with(&self.folder)
+            && plain.symlink_metadata().is_err()
+            && names::packed_path(path).symlink_metadata().is_ok()
+    }
+
+    /// All recovery files, oldest first. One that was reserved and never written, or whose record
+    /// cannot be read, is left out.
     ///
     /// # Errors
     /// [`RecoveryError::Io`] if a folder cannot be read.
     pub fn list(&self) -> Result<Vec<Entry>, RecoveryError> {
-        let mut entries = Vec::new();
-        for day in self.days()? {
+        Ok(self.survey()?.0)
+    }
+
+    /// All recovery files as [`Recovery::list`] has them, and what lies among them that is none:
+    /// contents without a readable record, and whatever else somebody put there.
+    ///
+    /// # Errors
+    /// [`RecoveryError::Io`] if a folder cannot be read.
+    pub fn survey(&self) -> Result<(Vec<Entry>, Vec<PathBuf>), RecoveryError> {
+        self.survey_days(self.days()?)
+    }
+
+    fn survey_days(&self, days: Vec<PathBuf>) -> Result<(Vec<Entry>, Vec<PathBuf>), RecoveryError> {
+        let (mut entries, mut strange) = (Vec::new(), Vec::new());
+        for day in days {
             let io = || io_at("list the folder", &day);
             for item in fs::read_dir(&day).map_err(io())? {
                 let item = item.map_err(io())?;
-                if names::is_content(&item.file_name()) {
-                    entries.extend(Self::entry(&item.path()));
+                if !names::is_content(&item.file_name()) {
+                    continue;
+                }
+                let path = item.path();
+                match Self::entry(&path) {
+                    // A rotation that was killed left it twice.
+                    Some(entry) if entry.packed && entry.first_path().exists() => {}
+                    Some(entry) => entries.push(entry),
+                    // It may have gone just now.
+                    None => strange.extend(path.symlink_metadata().is_ok().then_some(path)),
                 }
             }
         }
         entries.sort_by(|a, b| (&a.ts, &a.path).cmp(&(&b.ts, &b.path)));
-        Ok(entries)
+        strange.sort();
+        Ok((entries, strange))
+    }
+
+    /// The entry that a person means: by its id or the beginning of one, or by the path of its
+    /// content (also the one it had before it was compressed).
+    ///
+    /// # Errors
+    /// [`RecoveryError::Unknown`], [`RecoveryError::Ambiguous`], [`RecoveryError::Io`].
+    pub fn find(&self, wanted: &str) -> Result<Entry, RecoveryError> {
+        let path = Path::new(wanted);
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let by_path = |entry: &Entry| {
+            let first = entry.first_path();
+            let below = first.strip_prefix(&self.folder).ok();
+            let spelt = [&real, path].into_iter().any(|path| {
+                let inside = path.strip_prefix(&self.given).ok();
+                path == first || path == entry.path || (inside.is_some() && inside == below)
+            });
+            spelt || below == Some(path)
+        };
+        let mut all = self.list()?;
+        all.retain(|entry| by_path(entry) || (wanted.len() > 3 && entry.id.starts_with(wanted)));
+        match all.len() {
+            0 => Err(RecoveryError::Unknown {
+                wanted: wanted.into(),
+            }),
+            1 => Ok(all.remove(0)),
+            count => Err(RecoveryError::Ambiguous {
+                wanted: wanted.into(),
+                count,
+            }),
+        }
+    }
+
+    /// Opens an entry's content for reading, as it was when it was kept.
+    ///
+    /// # Errors
+    /// [`RecoveryError::Io`].
+    pub fn read(&self, entry: &Entry) -> Result<Box<dyn Read>, RecoveryError> {
+        let io = || io_at("open", &entry.path);
+        let file = open_kept(&entry.path).map_err(io())?;
+        Ok(match entry.packed {
+            true => Box::new(pack::unpack(file)),
+            false => Box::new(file),
+        })
+    }
+
+    /// Whether an entry's content is what was kept, as far as its record says. Reads all of it.
+    ///
+    /// # Errors
+    /// [`RecoveryError::Damaged`], [`RecoveryError::Io`].
+    pub fn check(&self, entry: &Entry) -> Result<(), RecoveryError> {
+        let Some(wanted) = &entry.sha256 else {
+            return Ok(());
+        };
+        let (_, found) = digest(self.read(entry)?).map_err(|e| io_at("read", &entry.path)(e))?;
+        match *wanted == found {
+            true => Ok(()),
+            false => Err(RecoveryError::Damaged {
+                path: entry.path.clone(),
+            }),
+        }
     }
 
     fn entry(path: &Path) -> Option<Entry> {
@@ -291,12 +319,13 @@ impl Recovery {
         Some(meta.into_entry(path.to_path_buf(), info.len()))
     }
 
+    /// The folders of the days, oldest first. A link of such a name is none.
     fn days(&self) -> Result<Vec<PathBuf>, RecoveryError> {
         let io = || io_at("list the folder", &self.folder);
         let mut days = Vec::new();
         for item in fs::read_dir(&self.folder).map_err(io())? {
             let item = item.map_err(io())?;
-            if names::is_day(&item.file_name()) {
+            if names::is_day(&item.file_name()) && item.file_type().map_err(io())?.is_dir() {
                 days.push(item.path());
             }
         }
@@ -304,110 +333,60 @@ impl Recovery {
         Ok(days)
     }
 
-    fn check_size(&self, what: impl FnOnce() -> String, bytes: u64) -> Result<(), RecoveryError> {
-        let RecoveryLimits {
-            max_file_bytes: limit,
-            setting,
-        } = self.limits;
-        if bytes <= limit {
-            return Ok(());
-        }
-        Err(RecoveryError::TooLarge {
-            what: what(),
-            bytes,
-            limit,
-            setting,
-        })
-    }
-
     fn day(&self) -> Result<PathBuf, RecoveryError> {
-        let day = self.folder.join(clock::date(OffsetDateTime::now_utc()));
+        let day = self.folder.join(today());
         fsx::private_dir(&day).map_err(io_at("make the folder", &day))?;
         Ok(day)
     }
+}
 
-    /// Content first, under a temporary name; then its record, which takes the name; then the
-    /// content gets it. Killed at any point, no content is visible without its record.
-    fn store(
-        &self,
-        purpose: &Purpose<'_>,
-        fill: impl FnOnce(&File) -> Result<(u64, String), RecoveryError>,
-    ) -> Result<Entry, RecoveryError> {
-        let day = self.day()?;
-        let temp = Temp::in_dir(&day).map_err(io_at("create a file in", &day))?;
-        let (bytes, sha256) = fill(&temp.file)?;
-        if purpose.durable {
-            temp.file.sync_all().map_err(io_at("write", &day))?;
-        }
-        let (path, meta) = claim(&day, purpose, Some((bytes, sha256)))?;
-        if let Err(e) = name_content(&temp, &path) {
-            // A record without content says nothing; if it cannot be removed it is not listed.
-            let _ = fs::remove_file(names::meta_path(&path));
-            return Err(io_at("name the recovery file", &path)(e));
-        }
-        if purpose.durable {
-            for dir in [&day, &self.folder] {
-                fsx::sync_dir(dir).map_err(io_at("write", dir))?;
+/// The name of today's folder.
+fn today() -> String {
+    clock::date(OffsetDateTime::now_utc())
+}
+
+/// The name of the file at a path, for a recovery file's own.
+fn name_of(origin: &Path) -> String {
+    let name = origin.file_name().unwrap_or(OsStr::new("file"));
+    name.to_string_lossy().into_owned()
+}
+
+/// Opens a content for reading. One that was moved here has kept its permissions; where they keep
+/// its owner out, they are widened for the owner.
+fn open_kept(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::PermissionsExt;
+    let none = || io::Error::from(io::ErrorKind::NotFound);
+    let open = || fsx::open_read(path)?.ok_or_else(none);
+    match open() {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            let info = fs::symlink_metadata(path)?;
+            if !info.is_file() {
+                return Err(e);
             }
+            let mode = info.permissions().mode() | 0o400;
+            fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777))?;
+            open()
         }
-        Ok(meta.into_entry(path, bytes))
+        opened => opened,
     }
 }
 
-fn name_content(temp: &Temp, path: &Path) -> io::Result<()> {
-    if temp.publish_new(path)? {
-        Ok(())
-    } else {
-        Err(io::Error::from(io::ErrorKind::AlreadyExists))
-    }
-}
-
-/// Takes a free name by creating its record, which exists once or not at all.
-fn claim(
-    day: &Path,
-    purpose: &Purpose<'_>,
-    content: Option<(u64, String)>,
-) -> Result<(PathBuf, Meta), RecoveryError> {
-    let meta = Meta::new(purpose.origin, purpose.turn_id, purpose.reason, content);
-    let mut temp = Temp::in_dir(day).map_err(io_at("create a file in", day))?;
-    let io = || io_at("write the record of a recovery file in", day);
-    temp.file.write_all(&meta.to_bytes()).map_err(io())?;
-    if purpose.durable {
-        temp.file.sync_all().map_err(io())?;
-    }
-    for number in 1..=MAX_PER_TURN {
-        let path = day.join(names::content_name(purpose.turn_id, number, purpose.name));
-        // Content without a record: left by hand, not ours to take.
-        if Identity::at(&path).map_err(io())?.is_some() {
-            continue;
-        }
-        if temp.publish_new(&names::meta_path(&path)).map_err(io())? {
-            return Ok((path, meta));
-        }
-    }
-    Err(RecoveryError::Exhausted {
-        turn_id: purpose.turn_id.to_owned(),
-    })
-}
-
-/// Hashes `source` from its first byte and writes it to `target` if there is one. Stops soon after
-/// `limit`, so that a file that grows meanwhile ends too.
-fn copy(source: &File, target: Option<&File>, limit: u64) -> io::Result<(u64, String)> {
+/// Size and SHA-256 of all that is read.
+fn digest(mut from: impl Read) -> io::Result<(u64, String)> {
     let mut hash = Sha256::new();
     let mut block = vec![0; COPY_BLOCK];
-    let mut at = 0;
-    while at <= limit {
-        let count = read_at(source, &mut block, at)?;
-        if count == 0 {
-            break;
-        }
+    let mut bytes = 0;
+    loop {
+        let count = match from.read(&mut block) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
         hash.update(&block[..count]);
-        if let Some(mut target) = target {
-            target.write_all(&block[..count])?;
-        }
-        at += count as u64;
+        bytes += count as u64;
     }
-    Ok((at, hex(&hash.finalize())))
+    Ok((bytes, hex(&hash.finalize())))
 }
 
 #[cfg(test)]

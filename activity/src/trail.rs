@@ -81,7 +81,7 @@ impl Trail {
             heads::set_aside(&files).map_err(io_at("set aside what lies in", &folders.trail))?;
         }
         fsx::private_dir(&files.heads).map_err(io_at("make the folder", &files.heads))?;
-        fsx::clear_stale(&folders.trail);
+        fsx::clear_abandoned(&folders.trail);
         log.prepare(&held).map_err(io_at("open the log", &path))?;
         drop(held);
         Ok(Self(Arc::new(Shared {

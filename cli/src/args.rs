@@ -1,7 +1,10 @@
 //! The command line.
 
+mod recovery;
+
 use crate::limits;
 use clap::{Parser, Subcommand, ValueEnum};
+pub(crate) use recovery::{KindName, ListArgs, RecoveryWhat, RestoreArgs, RotateArgs, WhichArgs};
 use std::path::PathBuf;
 
 /// Controls Hands: makes calls, reads the trail, checks this machine.
@@ -41,6 +44,13 @@ pub(crate) enum Command {
     Status,
     /// List the connected clients and what they were allowed.
     Sessions,
+    /// Show what planners were allowed, open folders for them, close them again.
+    ///
+    /// Asks the servers that run, with a daemon or without. Permissions belong to sessions and end with them.
+    Permissions {
+        #[command(subcommand)]
+        what: PermissionsWhat,
+    },
     /// Connect ChatGPT: set the tunnel up, show it, try it.
     Tunnel {
         #[command(subcommand)]
@@ -75,6 +85,16 @@ pub(crate) enum Command {
     },
     /// Read the trail and the other logs.
     Logs(Box<LogsArgs>),
+    /// Get back what was changed or replaced: list, show, compare, restore; rotate what is old.
+    Recovery {
+        #[command(subcommand)]
+        what: RecoveryWhat,
+    },
+    /// Say what would be allowed, and by which rule.
+    Policy {
+        #[command(subcommand)]
+        what: PolicyWhat,
+    },
     /// Check this machine and say what mends it.
     ///
     /// Exits with 0 when all is well, 4 when there are warnings, 1 when something fails.
@@ -96,6 +116,61 @@ pub(crate) enum Command {
 pub(crate) enum Part {
     Server,
     Tunnel,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermissionsWhat {
+    /// List the folders that are open, and those that were asked for.
+    List {
+        /// Only this session; the beginning of its id is enough.
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+    },
+    /// Let a session change existing files in folders.
+    ///
+    /// A folder is a top-level folder of a workspace with all below it, a workspace (only the files directly in it), or a
+    /// folder of `write.extra`. Without --session it must be clear which is meant: the only one that is open.
+    Grant(GrantArgs),
+    /// Close folders from the next call on, and make nonces void that would open them.
+    ///
+    /// Without --session in every session. A command that runs already keeps what it was given.
+    Revoke(RevokeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GrantArgs {
+    /// The folders.
+    #[arg(required = true, value_name = "FOLDER")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// How long at most: 30s, 10m, 2h (default and most: `permissions.grant_ttl_s`).
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) term: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: WhichSessions,
+}
+
+/// The sessions that are meant.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhichSessions {
+    /// This session; the beginning of its id is enough.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Vec<String>,
+    /// Every session that is open now.
+    #[arg(long, conflicts_with = "session")]
+    pub(crate) all_sessions: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RevokeArgs {
+    /// The folders.
+    #[arg(required_unless_present = "all", value_name = "FOLDER")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Every folder.
+    #[arg(long, conflicts_with = "folders")]
+    pub(crate) all: bool,
+    /// Only this session; the beginning of its id is enough.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -254,6 +329,33 @@ pub(crate) enum ConfigWhat {
     Check,
     /// Print the path of the configuration file.
     Path,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyWhat {
+    /// Explain what may be done at a path, or what is said of a command line.
+    ///
+    /// Nothing is done: the server's own code answers for a session that begins now, with the configuration of this home.
+    /// Exits with 0 whatever the answer is.
+    Explain(ExplainArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// A path, or a command line in quotes.
+    ///
+    /// What exists, begins with `/`, `~`, `./` or `../`, or is one word that no shell would read as more is taken for a path.
+    #[arg(value_name = "PATH|COMMAND")]
+    pub(crate) subject: String,
+    /// Take it for a path.
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) path: bool,
+    /// Take it for a command line.
+    #[arg(long)]
+    pub(crate) command: bool,
+    /// Working folder of the command (default: the first workspace, as for the tool).
+    #[arg(long, value_name = "DIR", conflicts_with = "path")]
+    pub(crate) cwd: Option<String>,
 }
 
 /// Clients with a known way to be connected.

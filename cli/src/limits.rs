@@ -9,6 +9,8 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(25);
 pub(crate) const CALL_TIMEOUT_S: u64 = 3_700;
 /// Time for the sandbox's self-test.
 pub(crate) const CANARY: Duration = Duration::from_secs(60);
+/// Time for the server to explain its policy: it tries the sandbox and looks through the workspaces first.
+pub(crate) const EXPLAIN: Duration = Duration::from_secs(150);
 /// Time for a program to say its version.
 pub(crate) const VERSION: Duration = Duration::from_secs(10);
 /// Time that a server which did not start has for its last words and its end.
@@ -24,6 +26,20 @@ pub(crate) const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
 pub(crate) const LAST: usize = 20;
 /// Bytes of a program's stderr kept for a message.
 pub(crate) const STDERR_TAIL: usize = 4096;
+/// Recovery entries listed when the caller does not say.
+pub(crate) const ENTRIES: usize = 50;
+/// Largest content that is compared line by line, or printed as JSON, in bytes.
+pub(crate) const CONTENT: u64 = 64 << 20;
+/// Longest comparison that is printed, in bytes.
+pub(crate) const DIFF: usize = 1 << 20;
+/// Lines around a difference.
+pub(crate) const CONTEXT: usize = 3;
+/// Bytes of a content that are looked at to tell whether a terminal can show it.
+pub(crate) const PEEK: u64 = 64 << 10;
+/// Bytes of one line that a terminal is shown at a time.
+pub(crate) const SHOWN_LINE: u64 = 64 << 10;
+/// Characters of a reason in a list.
+pub(crate) const REASON_CHARS: usize = 40;
 /// Characters of a call's arguments shown in a line of the log.
 pub(crate) const ARGS_CHARS: usize = 60;
 /// Free bytes in the home below which the doctor warns.

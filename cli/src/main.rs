@@ -1,11 +1,13 @@
 //! `handsctl`: what a person at the keyboard asks of Hands.
 //!
-//! **What it is.** One file per verb in `commands/`: make a tool call (`call`, `tools`), read the trail (`logs`), find out
-//! what is missing (`doctor`), see the settings (`config`), connect a client (`clients`); and run the daemon: `up`, `down`, `restart`,
-//! `status`, `sessions`, `tunnel`, `service`.
+//! **What it is.** One file per verb in `commands/`: make a tool call (`call`, `tools`), read the trail (`logs`), get old
+//! contents back (`recovery`), find out what is missing (`doctor`), what would be allowed (`policy`), see the settings
+//! (`config`), connect a client (`clients`); and run the daemon: `up`, `down`, `restart`,
+//! `status`, `sessions`, `tunnel`, `service`; and open folders for a planner, or close them: `permissions`.
 //!
 //! **What it is not.** It holds no state and decides nothing: a call goes through a real `hands-mcp` with all guardrails,
-//! as any client's call does. What concerns the running daemon it asks on the daemon's socket only; the rest needs none.
+//! as any client's call does. What concerns the running daemon it asks on the daemon's socket only, permissions on the servers' own;
+//! the rest needs none.
 //!
 //! **Theory of operation.** `main` parses the arguments, finds the home, and runs the verb. A verb writes
 //! through [`output::Out`], which knows whether a person or a program reads, and ends with an [`exit::Exit`] or a
@@ -71,6 +73,7 @@ fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
         Command::Restart { what } => commands::restart::run(context, what),
         Command::Status => commands::status::run(context),
         Command::Sessions => commands::sessions::run(context),
+        Command::Permissions { what } => commands::permissions::run(context, what),
         Command::Tunnel { what } => commands::tunnel::run(context, what),
         Command::Service { what } => commands::service::run(context, what),
         Command::Completions { shell } => commands::completions::run(shell),
@@ -78,6 +81,8 @@ fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
         Command::Call(args) => commands::call::run(context, args),
         Command::Tools { standalone } => commands::tools::run(context, standalone),
         Command::Logs(args) => commands::logs::run(context, *args),
+        Command::Recovery { what } => commands::recovery::run(context, what),
+        Command::Policy { what } => commands::policy::run(context, what),
         Command::Doctor => commands::doctor::run(context),
         Command::Config { what } => commands::config::run(context, what),
         Command::Clients { client } => commands::clients::run(context, client),

@@ -20,6 +20,18 @@ impl Out {
         }
     }
 
+    /// Whether a terminal shows it.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes)?;
+        stdout.flush()
+    }
+
     /// One line (or several) of text. On a terminal control characters are made visible.
     pub(crate) fn text(&self, text: &str) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
@@ -101,6 +113,24 @@ pub(crate) fn harmless(text: &str) -> String {
     safe
 }
 
+/// A size as a person reads it.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut shown = bytes as f64;
+    let mut unit = "B";
+    for next in UNITS {
+        if shown < 1024.0 {
+            break;
+        }
+        shown /= 1024.0;
+        unit = next;
+    }
+    match unit {
+        "B" => format!("{bytes} B"),
+        unit => format!("{shown:.1} {unit}"),
+    }
+}
+
 /// At most `count` characters on one line, with `…` if something was cut.
 pub(crate) fn one_line(text: &str, count: usize) -> String {
     let flat = text.replace('\n', "⏎");
@@ -129,6 +159,19 @@ mod tests {
             vec!["abc".to_owned(), "2".to_owned()],
         ];
         assert_eq!(aligned(&["a", "b"], &rows), "a    b\né    1\nabc  2");
+    }
+
+    #[test]
+    fn sizes_are_said_in_one_unit() {
+        for (bytes, wanted) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (17_179_869_184, "16.0 GiB"),
+            (u64::MAX, "16384.0 PiB"),
+        ] {
+            assert_eq!(size(bytes), wanted);
+        }
     }
 
     #[test]

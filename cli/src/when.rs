@@ -8,14 +8,38 @@ pub(crate) fn parse(text: &str, now: OffsetDateTime) -> Result<OffsetDateTime, S
     if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
         return Ok(time);
     }
-    ago(text)
+    length(text)
         .and_then(|span| now.checked_sub(span))
         .ok_or_else(|| {
             format!("{text:?} is not a time: write 2026-11-30T12:00:00Z, or 30s, 10m, 2h, 1d for a time ago")
         })
 }
 
-fn ago(text: &str) -> Option<Duration> {
+/// Reads an age: `30s`, `10m`, `2h`, `1d`.
+pub(crate) fn age(text: &str) -> Result<std::time::Duration, String> {
+    let seconds = length(text).and_then(|span| u64::try_from(span.whole_seconds()).ok());
+    let seconds = seconds.ok_or_else(|| format!("{text:?} is not an age: write 30s, 10m, 2h, 1d"));
+    seconds.map(std::time::Duration::from_secs)
+}
+
+/// Reads a size: `1000`, `500K`, `20M`, `10G`, `1T`, in steps of 1,024.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a size: write bytes, or 500K, 20M, 10G, 1T");
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match &text[digits.len()..] {
+        "" | "B" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+/// A length of time: `30s`, `10m`, `2h`, `1d`.
+pub(crate) fn length(text: &str) -> Option<Duration> {
     let unit = text.chars().next_back()?;
     let number: i64 = text.strip_suffix(unit)?.parse().ok()?;
     let seconds = match unit {
@@ -62,6 +86,18 @@ mod tests {
             ("soon", "soon"),
         ] {
             assert_eq!(span(text, now), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_ages_and_sizes() {
+        assert_eq!(age("2h"), Ok(std::time::Duration::from_secs(7200)));
+        assert!(age("2").is_err() && age("-1d").is_err() && age("1w").is_err());
+        for (text, wanted) in [("0", 0), ("10", 10), ("3K", 3072), ("1GiB", 1 << 30)] {
+            assert_eq!(size(text), Ok(wanted), "{text}");
+        }
+        for wrong in ["", "K", "1 K", "-1", "1kb", "99999999999T", "é"] {
+            assert!(size(wrong).is_err(), "{wrong}");
         }
     }
 

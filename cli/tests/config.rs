@@ -39,7 +39,7 @@ fn show_names_value_and_source() {
         "{ended:?}"
     );
     assert!(
-        words.contains(&vec!["sandbox.network", "true", "default"]),
+        words.contains(&vec!["sandbox.network", "on", "default"]),
         "{ended:?}"
     );
 

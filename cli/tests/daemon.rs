@@ -71,6 +71,11 @@ fn up_status_restart_and_down() {
     assert!(up.out.contains("ready     yes, local only"), "{up:?}");
     let status = place.run(&["status", "--json"]);
     let first = status.json();
+    let held = &first["server_status"]["recovery"];
+    assert_eq!(held["bytes"], 0, "{status:?}");
+    assert!(held["max_bytes"].as_u64().unwrap() > 1 << 30);
+    let screen = place.run(&["status"]).out;
+    assert!(screen.contains("recovery  0 B of 16.0 GiB"), "{screen}");
     assert_eq!(first["running"], true);
     assert_eq!(first["readiness"]["ready"], true);
     assert_eq!(first["sessions"], Value::Array(Vec::new()));

@@ -106,6 +106,58 @@ fn warnings_degrade_and_failures_fail() {
     );
 }
 
+/// Each promise has its line: what was tried and what was seen, a broken one among them.
+#[test]
+fn each_promise_is_told_and_a_broken_one_is_no_success() {
+    let place = Place::new();
+    let findings = r#"[{"number":1,"rule":"a","title":"it stays","held":true,"tried":"x","seen":"refused"},
+        {"number":2,"rule":"b","title":"it is hidden","held":false,"tried":"reading","seen":"NOT HELD: reading worked"},
+        {"number":3,"rule":"c","title":"it is quick","tried":"nothing","seen":"not promised here: why"}]"#;
+    // A report that calls itself whole is not believed over what it says of a promise.
+    let canary =
+        format!(r#"{{"backend":"bwrap","state":"full","promises":{{}},"findings":{findings}}}"#);
+    let canary = canary.replace('\n', " ");
+    let ended = doctor(&place, &canary);
+    let report = ended.json();
+    assert_eq!(check(&report, "sandbox")["state"], "warn", "{report}");
+    let detail = check(&report, "sandbox")["detail"].as_str().unwrap();
+    assert!(detail.contains("not kept: it is hidden"), "{detail}");
+    assert_eq!(report["promises"][1]["held"], false);
+    let mut command = place.command(&["doctor"]);
+    let text = Ended::of(
+        with_programs(&place, &canary, &mut command)
+            .output()
+            .unwrap(),
+    )
+    .out;
+    for line in [
+        "held      1. it stays",
+        "NOT HELD  2. it is hidden\n    tried: reading\n    seen: NOT HELD: reading worked",
+        "-         3. it is quick\n    not promised here: why",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+/// The real self-test, in the real sandbox: a line for each promise, and each held.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_real_self_test_tells_each_promise() {
+    built("hands-runner");
+    let report = Place::new().run(&["doctor", "--json"]).json();
+    let promises = report["promises"].as_array().unwrap();
+    let numbers: Vec<_> = promises
+        .iter()
+        .map(|p| p["number"].as_u64().unwrap())
+        .collect();
+    assert_eq!(numbers, (1..=11).collect::<Vec<_>>(), "{report}");
+    for promise in promises {
+        assert_eq!(promise["held"], true, "{report}");
+        let tried = promise["tried"].as_str().unwrap();
+        assert!(!tried.is_empty() && tried != "nothing", "{report}");
+    }
+}
+
 #[test]
 fn missing_and_foreign_programs_are_failures() {
     let place = Place::new();

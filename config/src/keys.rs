@@ -1,7 +1,8 @@
 //! One table of all settings. It drives reading, checking, showing and the reference page.
 
+use crate::hosts::HostRule;
 use crate::limits::{self, GIB, KIB, MIB};
-use crate::model::{Config, KeyStore, Mode, PermissionMode};
+use crate::model::{Config, KeyStore, Mode, Network, PermissionMode};
 use crate::text;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub enum Slot {
         /// Place.
         at: fn(&mut Config) -> &mut Duration,
     },
-    /// One word of a list.
+    /// One word of a list. Where `on` and `off` are among the words, true and false stand for them.
     Choice {
         /// The words.
         words: &'static [&'static str],
@@ -57,6 +58,10 @@ pub enum Slot {
     Paths(fn(&mut Config) -> &mut Vec<PathBuf>),
     /// A list of names of environment variables.
     Names(fn(&mut Config) -> &mut Vec<String>),
+    /// A list of names of folders, without a path.
+    FolderNames(fn(&mut Config) -> &mut Vec<String>),
+    /// A list of hosts.
+    Hosts(fn(&mut Config) -> &mut Vec<HostRule>),
     /// One absolute path, or none; `~` is expanded.
     Path(fn(&mut Config) -> &mut Option<PathBuf>),
     /// A text that the setter checks.
@@ -85,6 +90,8 @@ impl Key {
             Slot::Choice { words, .. } => format!("one of {}", quoted(words)),
             Slot::Paths(_) => "a list of paths".to_owned(),
             Slot::Names(_) => "a list of variable names".to_owned(),
+            Slot::FolderNames(_) => "a list of folder names".to_owned(),
+            Slot::Hosts(_) => "a list of hosts".to_owned(),
             Slot::Path(_) => "a path".to_owned(),
             Slot::Text { what, .. } => (*what).to_owned(),
         }
@@ -103,7 +110,8 @@ impl Key {
                 .iter()
                 .map(|path| path.to_string_lossy().into_owned())
                 .collect(),
-            Slot::Names(at) => at(&mut copy).clone().into(),
+            Slot::Names(at) | Slot::FolderNames(at) => at(&mut copy).clone().into(),
+            Slot::Hosts(at) => at(&mut copy).iter().map(HostRule::to_string).collect(),
             Slot::Path(at) => at(&mut copy)
                 .as_ref()
                 .map(|path| path.to_string_lossy().into_owned())
@@ -179,19 +187,89 @@ pub static KEYS: &[Key] = &[
             },
         },
         unit: "",
-        doc: "`default`: commands write in the workspaces and remove nothing there; `strict`: the same, and stays so when later versions let commands remove what they made; `read-only`: nothing is written, by commands nor by the file tools.",
+        doc: "`default`: commands remove in the workspaces only what they made, and what they change or replace is kept first; `strict`: they remove and rename nothing there; `read-only`: nothing is written, by commands nor by the file tools.",
     },
     Key {
         name: "sandbox.network",
-        slot: Slot::Bool(|c| &mut c.sandbox.network),
+        slot: Slot::Choice {
+            words: &["on", "off", "loopback", "hosts"],
+            later: &[],
+            get: |c| c.sandbox.network.as_str(),
+            set: |c, word| {
+                c.sandbox.network = match word {
+                    "on" => Network::On,
+                    "loopback" => Network::Loopback,
+                    "hosts" => Network::Hosts,
+                    _ => Network::Off,
+                }
+            },
+        },
         unit: "",
-        doc: "Whether commands reach the network when a call does not say.",
+        doc: "What commands reach of the network; a call may only ask for less. `on` (or true): whatever the machine reaches; `off` (or false): nothing; `loopback`: the servers of the session's other commands, on addresses of its own; `hosts`: those, and what `sandbox.hosts` names. The last two on Linux only.",
+    },
+    Key {
+        name: "sandbox.hosts",
+        slot: Slot::Hosts(|c| &mut c.sandbox.hosts),
+        unit: "",
+        doc: "With `sandbox.network = \"hosts\"`: the hosts that commands reach over http and https, through a proxy. `name`, `*.name` (what lies below it) or an address, each with `:port` for another port than 80 and 443. In the variable separated by commas. A name that leads to a private address is refused unless the address is named too.",
     },
     Key {
         name: "sandbox.command_check",
         slot: Slot::Bool(|c| &mut c.sandbox.command_check),
         unit: "",
         doc: "Whether a command line that plainly deletes is refused before it is run; the sandbox refuses the deletion either way.",
+    },
+    Key {
+        name: "sandbox.broker",
+        slot: Slot::Bool(|c| &mut c.sandbox.broker),
+        unit: "",
+        doc: "Linux: whether commands remove, replace and rename in the workspaces through the broker, which keeps what would be lost. Without it they remove and rename nothing there, and what they overwrite is not kept. macOS: whether build folders are free.",
+    },
+    Key {
+        name: "sandbox.build_folders",
+        slot: Slot::FolderNames(|c| &mut c.sandbox.build_folders),
+        unit: "",
+        doc: "Names of folders of build products: where git ignores such a folder as of the last commit and tracks nothing in it, commands remove and change old files in it freely.",
+    },
+    Key {
+        name: "sandbox.memory_mb",
+        slot: Slot::Int {
+            min: 0,
+            max: 1 << 30,
+            at: |c| &mut c.sandbox.memory_mb,
+        },
+        unit: "MiB",
+        doc: "Linux: memory that a command may use, with all its processes; one that is seen to use more is ended. 0: three quarters of the machine's.",
+    },
+    Key {
+        name: "sandbox.processes",
+        slot: Slot::Int {
+            min: 16,
+            max: 1 << 22,
+            at: |c| &mut c.sandbox.processes,
+        },
+        unit: "processes",
+        doc: "Linux: processes and threads that a command may have.",
+    },
+    Key {
+        name: "sandbox.open_files",
+        slot: Slot::Int {
+            min: 64,
+            max: 1 << 30,
+            at: |c| &mut c.sandbox.open_files,
+        },
+        unit: "files",
+        doc: "Linux: files that one process of a command may have open.",
+    },
+    Key {
+        name: "sandbox.file_mb",
+        slot: Slot::Int {
+            min: 1,
+            max: 1 << 30,
+            at: |c| &mut c.sandbox.file_mb,
+        },
+        unit: "MiB",
+        doc: "Linux: how large a file a command may write.",
     },
     Key {
         name: "limits.concurrency",
@@ -294,6 +372,46 @@ pub static KEYS: &[Key] = &[
         doc: "Largest file whose previous content is kept before a change; a larger one is not changed.",
     },
     Key {
+        name: "limits.recovery_bytes",
+        slot: Slot::Int {
+            min: 0,
+            max: 1024 * GIB,
+            at: |c| &mut c.limits.recovery_bytes,
+        },
+        unit: "bytes",
+        doc: "Most that the recovery folder holds. When it is full, the oldest entries make room if they are old enough; otherwise no old file is changed or replaced.",
+    },
+    Key {
+        name: "limits.recovery_min_age_days",
+        slot: Slot::Int {
+            min: 1,
+            max: 36_500,
+            at: |c| &mut c.limits.recovery_min_age_days,
+        },
+        unit: "days",
+        doc: "Age below which no recovery entry is dropped to make room, nor by a rotation for its number or size.",
+    },
+    Key {
+        name: "limits.recovery_max_age_days",
+        slot: Slot::Int {
+            min: 1,
+            max: 36_500,
+            at: |c| &mut c.limits.recovery_max_age_days,
+        },
+        unit: "days",
+        doc: "Age from which `handsctl recovery rotate` drops an entry.",
+    },
+    Key {
+        name: "limits.recovery_max_entries",
+        slot: Slot::Int {
+            min: 1,
+            max: 100_000_000,
+            at: |c| &mut c.limits.recovery_max_entries,
+        },
+        unit: "",
+        doc: "Entries that `handsctl recovery rotate` leaves.",
+    },
+    Key {
         name: "limits.spill_bytes",
         slot: Slot::Int {
             min: 64 * KIB,
@@ -306,15 +424,18 @@ pub static KEYS: &[Key] = &[
     Key {
         name: "permissions.mode",
         slot: Slot::Choice {
-            words: &["nonce"],
-            later: &["human"],
-            get: |c| match c.permissions.mode {
-                PermissionMode::Nonce => "nonce",
+            words: &["nonce", "human"],
+            later: &[],
+            get: |c| c.permissions.mode.as_str(),
+            set: |c, word| {
+                c.permissions.mode = match word {
+                    "human" => PermissionMode::Human,
+                    _ => PermissionMode::Nonce,
+                }
             },
-            set: |c, _| c.permissions.mode = PermissionMode::Nonce,
         },
         unit: "",
-        doc: "`nonce`: the planner asks its user and repeats the call with the nonce. It records consent; it does not prove it.",
+        doc: "`nonce`: the planner asks its user and repeats the call with the nonce. It records consent; it does not prove it. `human`: only `handsctl permissions grant` opens a folder, and commands write only in folders that are open.",
     },
     Key {
         name: "permissions.nonce_ttl_s",

@@ -22,6 +22,7 @@ mod error;
 mod file;
 mod folders;
 mod home;
+mod hosts;
 pub mod keys;
 pub mod limits;
 mod load;
@@ -34,9 +35,10 @@ mod value;
 pub use env::Env;
 pub use error::{ConfigError, Place};
 pub use home::{Home, Presence};
+pub use hosts::{HostPattern, HostRule};
 pub use load::{Entry, Flags, Loaded, Source, load};
 pub use model::{
-    Config, EnvRules, Http, KeyStore, Limits, Mode, PermissionMode, Permissions, Protect, Sandbox,
-    TrailCfg, Tunnel, TunnelClient, Write,
+    Config, EnvRules, Http, KeyStore, Limits, Mode, Network, PermissionMode, Permissions, Protect,
+    Sandbox, TrailCfg, Tunnel, TunnelClient, Write,
 };
 pub use reference::reference_page;

@@ -37,6 +37,39 @@ pub const BASH_TIMEOUT_MAX_S: u64 = 3600;
 pub const KILL_GRACE_MS: u64 = 2000;
 /// Largest previous content kept as a recovery file, in bytes.
 pub const RECOVERY_FILE_BYTES: u64 = 256 * MIB;
+/// Most that the recovery folder holds, in bytes.
+pub const RECOVERY_BYTES: u64 = 16 * GIB;
+/// Days for which a recovery entry is never dropped to make room.
+pub const RECOVERY_MIN_AGE_DAYS: u64 = 30;
+/// Days after which a rotation drops a recovery entry.
+pub const RECOVERY_MAX_AGE_DAYS: u64 = 90;
+/// Recovery entries that a rotation leaves.
+pub const RECOVERY_MAX_ENTRIES: u64 = 100_000;
+/// Names of folders of build products.
+pub const BUILD_FOLDERS: [&str; 14] = [
+    "target",
+    "node_modules",
+    ".venv",
+    "venv",
+    "dist",
+    "build",
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".tox",
+    ".next",
+    ".gradle",
+    "coverage",
+];
+/// Mebibytes of memory that a command may use; 0: three quarters of the machine's.
+pub const MEMORY_MB: u64 = 0;
+/// Processes and threads that a command may have.
+pub const PROCESSES: u64 = 4096;
+/// Files that one process of a command may have open.
+pub const OPEN_FILES: u64 = 65_536;
+/// Mebibytes of a file that a command writes.
+pub const FILE_MB: u64 = 64 * KIB;
 /// Most output of one command kept in its recovery file, in bytes.
 pub const SPILL_BYTES: u64 = 2 * GIB;
 /// Seconds a look through the workspaces for secrets may take before a command.

@@ -7,7 +7,7 @@ use crate::folders::Surroundings;
 use crate::home::Home;
 use crate::keys::{self, KEYS, Key, Slot};
 use crate::limits;
-use crate::model::Config;
+use crate::model::{Config, Network};
 use crate::near::nearest;
 use crate::value::{Fault, Raw, apply};
 use std::collections::BTreeMap;
@@ -163,6 +163,7 @@ pub fn load(home: &Home, env: &Env, flags: &Flags) -> Result<Loaded, ConfigError
     loader.read_flags(flags)?;
     loader.default_workspace()?;
     loader.check_limits()?;
+    loader.check_network()?;
     loader.check_folders(home)?;
     loader.protect_key();
     Ok(Loaded {
@@ -351,6 +352,25 @@ impl Loader {
             });
         }
         Ok(())
+    }
+
+    /// A list of hosts that nothing looks at would be taken for a bound.
+    fn check_network(&self) -> Result<(), ConfigError> {
+        let sandbox = &self.config.sandbox;
+        let fault = match (sandbox.network, sandbox.hosts.is_empty()) {
+            (Network::Hosts, true) => {
+                let fault = Fault::new("is `hosts`, and `sandbox.hosts` names none");
+                let hint = "name the hosts, or use `loopback` or `off`";
+                return Err(self.error("sandbox.network", fault.hint(hint)));
+            }
+            (Network::Hosts, false) | (_, true) => return Ok(()),
+            (other, false) => Fault::new(format!(
+                "bounds nothing while `sandbox.network` is `{}`",
+                other.as_str()
+            )),
+        };
+        let hint = "set `sandbox.network` to `hosts`, or remove the list";
+        Err(self.error("sandbox.hosts", fault.hint(hint)))
     }
 
     fn check_folders(&mut self, home: &Home) -> Result<(), ConfigError> {

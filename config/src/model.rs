@@ -1,5 +1,6 @@
 //! The configuration as the rest of the workspace uses it.
 
+use crate::hosts::HostRule;
 use crate::limits;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,10 +38,25 @@ pub struct Config {
 pub struct Sandbox {
     /// What commands may change.
     pub mode: Mode,
-    /// Whether commands reach the network when a call does not say.
-    pub network: bool,
+    /// The most that a command reaches of the network; a call may only ask for less.
+    pub network: Network,
+    /// The hosts that commands reach where `network` is [`Network::Hosts`]; empty otherwise.
+    pub hosts: Vec<HostRule>,
     /// Whether a look at the command line comes before the sandbox.
     pub command_check: bool,
+    /// Whether commands remove and replace through the broker, where the platform has one.
+    pub broker: bool,
+    /// Names of folders of build products.
+    pub build_folders: Vec<String>,
+    /// Mebibytes of memory that a command may use, with all its processes; 0: three quarters of
+    /// the machine's.
+    pub memory_mb: u64,
+    /// Processes and threads that a command may have.
+    pub processes: u64,
+    /// Files that one process of a command may have open.
+    pub open_files: u64,
+    /// Mebibytes of a file that a command writes.
+    pub file_mb: u64,
 }
 
 /// What a command may change.
@@ -61,6 +77,31 @@ impl Mode {
             Mode::Default => "default",
             Mode::Strict => "strict",
             Mode::ReadOnly => "read-only",
+        }
+    }
+}
+
+/// What commands reach of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// Whatever the machine reaches.
+    On,
+    /// Nothing.
+    Off,
+    /// The other commands of the same session.
+    Loopback,
+    /// Those, and the hosts that are named.
+    Hosts,
+}
+
+impl Network {
+    /// The name in the configuration: `on`, `off`, `loopback`, `hosts`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Network::On => "on",
+            Network::Off => "off",
+            Network::Loopback => "loopback",
+            Network::Hosts => "hosts",
         }
     }
 }
@@ -88,6 +129,14 @@ pub struct Limits {
     pub kill_grace_ms: u64,
     /// Largest previous content kept as a recovery file.
     pub recovery_file_bytes: u64,
+    /// Most that the recovery folder holds.
+    pub recovery_bytes: u64,
+    /// Days for which a recovery entry is never dropped to make room.
+    pub recovery_min_age_days: u64,
+    /// Days after which a rotation drops a recovery entry.
+    pub recovery_max_age_days: u64,
+    /// Recovery entries that a rotation leaves.
+    pub recovery_max_entries: u64,
     /// Most output of one command kept in its recovery file.
     pub spill_bytes: u64,
 }
@@ -106,8 +155,20 @@ pub struct Permissions {
 /// Who may give a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionMode {
-    /// The planner repeats the call with the nonce after asking its user.
+    /// The planner repeats the call with the nonce after asking its user; the person grants too.
     Nonce,
+    /// The person alone, with `handsctl permissions grant`.
+    Human,
+}
+
+impl PermissionMode {
+    /// The name in the configuration: `nonce`, `human`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nonce => "nonce",
+            Self::Human => "human",
+        }
+    }
 }
 
 /// `[write]`.
@@ -234,8 +295,15 @@ impl Default for Config {
             reply_budget: Duration::from_secs(limits::REPLY_BUDGET_S),
             sandbox: Sandbox {
                 mode: Mode::Default,
-                network: true,
+                network: Network::On,
+                hosts: Vec::new(),
                 command_check: true,
+                broker: true,
+                build_folders: limits::BUILD_FOLDERS.map(str::to_owned).to_vec(),
+                memory_mb: limits::MEMORY_MB,
+                processes: limits::PROCESSES,
+                open_files: limits::OPEN_FILES,
+                file_mb: limits::FILE_MB,
             },
             limits: Limits::default(),
             permissions: Permissions {
@@ -262,6 +330,22 @@ impl Default for Config {
     }
 }
 
+impl Limits {
+    /// Age below which no recovery entry is dropped to make room.
+    pub fn recovery_min_age(&self) -> Duration {
+        days(self.recovery_min_age_days)
+    }
+
+    /// Age from which a rotation drops a recovery entry.
+    pub fn recovery_max_age(&self) -> Duration {
+        days(self.recovery_max_age_days)
+    }
+}
+
+fn days(count: u64) -> Duration {
+    Duration::from_secs(count.saturating_mul(24 * 3600))
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
@@ -275,6 +359,10 @@ impl Default for Limits {
             bash_timeout_max_s: limits::BASH_TIMEOUT_MAX_S,
             kill_grace_ms: limits::KILL_GRACE_MS,
             recovery_file_bytes: limits::RECOVERY_FILE_BYTES,
+            recovery_bytes: limits::RECOVERY_BYTES,
+            recovery_min_age_days: limits::RECOVERY_MIN_AGE_DAYS,
+            recovery_max_age_days: limits::RECOVERY_MAX_AGE_DAYS,
+            recovery_max_entries: limits::RECOVERY_MAX_ENTRIES,
             spill_bytes: limits::SPILL_BYTES,
         }
     }

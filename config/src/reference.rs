@@ -26,7 +26,7 @@ pub fn reference_page() -> String {
 
 fn default_text(key: &Key, defaults: &Config) -> String {
     match key.slot {
-        Slot::Paths(_) | Slot::Names(_) | Slot::Path(_) => "none".to_owned(),
+        Slot::Paths(_) | Slot::Names(_) | Slot::Path(_) | Slot::Hosts(_) => "none".to_owned(),
         Slot::Text { get, .. } => match get(defaults) {
             Some(text) => format!("`{text}`"),
             None => "none".to_owned(),
@@ -58,7 +58,7 @@ reply_budget_s = 45
 
 [sandbox]
 mode = \"default\"
-network = true
+network = \"on\"
 ```
 
 ";

@@ -1,5 +1,6 @@
 //! A value as it was written, and putting it into the configuration.
 
+use crate::hosts::HostRule;
 use crate::keys::{Key, Slot, quoted};
 use crate::model::Config;
 use std::path::{Path, PathBuf};
@@ -60,9 +61,18 @@ impl Raw {
             },
             Slot::Int { .. } => trimmed.parse().map_or_else(|_| as_text(), Raw::Int),
             Slot::Seconds { .. } => trimmed.parse().map_or_else(|_| as_text(), Raw::Float),
-            Slot::Choice { .. } | Slot::Text { .. } => Raw::Text(trimmed.to_owned()),
+            Slot::Choice { words, .. } => Raw::Text(switched(trimmed, words).to_owned()),
+            Slot::Text { .. } => Raw::Text(trimmed.to_owned()),
             Slot::Path(_) => as_text(),
-            Slot::Paths(_) | Slot::Names(_) => Raw::List(
+            // Colons stand before ports.
+            Slot::Hosts(_) => Raw::List(
+                text.split(',')
+                    .map(str::trim)
+                    .filter(|part| !part.is_empty())
+                    .map(str::to_owned)
+                    .collect(),
+            ),
+            Slot::Paths(_) | Slot::Names(_) | Slot::FolderNames(_) => Raw::List(
                 text.split(':')
                     .filter(|part| !part.is_empty())
                     .map(str::to_owned)
@@ -118,8 +128,20 @@ pub(crate) fn apply(
             check_word(word, words, later)?;
             set(config, word);
         }
+        (
+            Slot::Choice {
+                words: ["on", "off", ..],
+                set,
+                ..
+            },
+            Raw::Bool(value),
+        ) => {
+            set(config, if *value { "on" } else { "off" });
+        }
+        (Slot::Hosts(at), Raw::List(texts)) => *at(config) = hosts(texts)?,
         (Slot::Paths(at), Raw::List(texts)) => *at(config) = paths(texts, user_home)?,
         (Slot::Names(at), Raw::List(texts)) => *at(config) = names(texts)?,
+        (Slot::FolderNames(at), Raw::List(texts)) => *at(config) = folder_names(texts)?,
         (Slot::Path(at), Raw::Text(text)) => *at(config) = Some(path(text, user_home)?),
         (Slot::Text { set, .. }, Raw::Text(text)) => set(config, text).map_err(Fault::new)?,
         _ => return Err(wrong_type()),
@@ -169,6 +191,25 @@ fn check_word(word: &str, words: &[&str], later: &[&str]) -> Result<(), Fault> {
     )
 }
 
+/// What stands for `on` and `off` in the text of a variable, where these are among the words.
+fn switched<'a>(word: &'a str, words: &[&str]) -> &'a str {
+    if !words.starts_with(&["on", "off"]) {
+        return word;
+    }
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "1" | "on" | "yes" => "on",
+        "false" | "0" | "off" | "no" => "off",
+        _ => word,
+    }
+}
+
+fn hosts(texts: &[String]) -> Result<Vec<HostRule>, Fault> {
+    let rule = |(at, text): (usize, &String)| {
+        HostRule::parse(text).map_err(|why| Fault::new(format!("`{text}` {why}")).at(at))
+    };
+    texts.iter().enumerate().map(rule).collect()
+}
+
 fn paths(texts: &[String], user_home: Option<&Path>) -> Result<Vec<PathBuf>, Fault> {
     texts
         .iter()
@@ -212,6 +253,20 @@ fn path(text: &str, user_home: Option<&Path>) -> Result<PathBuf, Fault> {
     }
     // Collecting the components drops doubled and trailing slashes and single dots.
     Ok(expanded.components().collect())
+}
+
+/// Names of folders: no path, and nothing that protects what is in it.
+fn folder_names(texts: &[String]) -> Result<Vec<String>, Fault> {
+    for (at, name) in texts.iter().enumerate() {
+        let reserved = ["", ".", "..", ".git", ".hg"].contains(&name.as_str());
+        if reserved || name.contains(['/', '\0']) {
+            return Err(Fault::new(format!(
+                "{name:?} is not the name of a folder of build products"
+            ))
+            .at(at));
+        }
+    }
+    Ok(texts.to_vec())
 }
 
 fn names(texts: &[String]) -> Result<Vec<String>, Fault> {

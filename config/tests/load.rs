@@ -1,7 +1,7 @@
 //! Good and broken configurations, with the exact messages.
 #![allow(clippy::unwrap_used)] // Helpers of tests are not marked as tests.
 
-use hands_config::{Env, Flags, Home, Loaded, Mode, Source, load};
+use hands_config::{Env, Flags, Home, Loaded, Mode, Network, Source, load};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -169,7 +169,7 @@ fn file_then_environment_then_flags() {
     assert_eq!(loaded.config.workspaces, [place.ann().join("src")]);
     assert_eq!(loaded.config.reply_budget, Duration::from_millis(1500));
     assert_eq!(loaded.config.sandbox.mode, Mode::Strict);
-    assert!(!loaded.config.sandbox.network);
+    assert_eq!(loaded.config.sandbox.network, Network::Off);
     assert_eq!(loaded.config.env.pass, ["EDITOR", "GOPATH"]);
     assert_eq!(loaded.config.trail.keep, 3);
     assert_eq!(loaded.sources["sandbox.mode"], Source::File { line: 4 });
@@ -259,16 +259,32 @@ fn broken_files_are_refused_with_line_key_and_reason() {
             "FILE:1: key `reply_budget_s`: `NaN` is out of range, 1 to 600 s is accepted",
         ),
         (
-            "[sandbox]\nnetwork = \"on\"",
-            "FILE:2: key `sandbox.network`: expects true or false, found the text \"on\"",
+            "[sandbox]\nnetwork = \"lo\"",
+            "FILE:2: key `sandbox.network`: `lo` is not known, `on`, `off`, `loopback`, `hosts` is accepted",
+        ),
+        (
+            "[sandbox]\nnetwork = 1",
+            "FILE:2: key `sandbox.network`: expects one of `on`, `off`, `loopback`, `hosts`, found `1`",
+        ),
+        (
+            "[sandbox]\nnetwork = \"hosts\"",
+            "FILE:2: key `sandbox.network`: is `hosts`, and `sandbox.hosts` names none; name the hosts, or use `loopback` or `off`",
+        ),
+        (
+            "[sandbox]\nhosts = [\"example.org\"]",
+            "FILE:2: key `sandbox.hosts`: bounds nothing while `sandbox.network` is `on`; set `sandbox.network` to `hosts`, or remove the list",
+        ),
+        (
+            "[sandbox]\nnetwork = \"hosts\"\nhosts = [\n \"example.org\",\n \"https://example.org\",\n]",
+            "FILE:5: key `sandbox.hosts`: `https://example.org` is no host: it is a name, `*.` and a name, or an address; without scheme and path",
         ),
         (
             "[sandbox]\nmode = \"stric\"",
             "FILE:2: key `sandbox.mode`: `stric` is not known, `default`, `strict`, `read-only` is accepted; did you mean `strict`?",
         ),
         (
-            "[permissions]\nmode = \"human\"",
-            "FILE:2: key `permissions.mode`: `human` is not available in this version; use `nonce`",
+            "[permissions]\nmode = \"humans\"",
+            "FILE:2: key `permissions.mode`: `humans` is not known, `nonce`, `human` is accepted; did you mean `human`?",
         ),
         (
             "[sandbox]\nmode = \"strict\"\nmode = \"default\"",
@@ -403,7 +419,41 @@ fn bad_variables_are_errors_and_unknown_ones_are_warnings() {
             "environment variable HANDS_SANDBX_MODE is not known and has no effect; did you mean HANDS_SANDBOX_MODE?"
         ]
     );
-    assert!(!loaded.config.sandbox.network);
+    assert_eq!(loaded.config.sandbox.network, Network::Off);
+}
+
+#[test]
+fn the_network_is_a_word_or_as_before_true_or_false() {
+    for (text, network) in [
+        ("true", Network::On),
+        ("false", Network::Off),
+        ("\"on\"", Network::On),
+        ("\"off\"", Network::Off),
+        ("\"loopback\"", Network::Loopback),
+    ] {
+        let place = Place::new();
+        let place = place.file(format!("[sandbox]\nnetwork = {text}\n"));
+        assert_eq!(place.load(&[]).config.sandbox.network, network, "{text}");
+        let text = text.trim_matches('"');
+        let loaded = Place::new().load(&[("HANDS_SANDBOX_NETWORK", text)]);
+        assert_eq!(loaded.config.sandbox.network, network, "{text}");
+    }
+    let loaded = Place::new().load(&[
+        ("HANDS_SANDBOX_NETWORK", "hosts"),
+        (
+            "HANDS_SANDBOX_HOSTS",
+            "Example.org, *.example.net:8443,10.0.0.5",
+        ),
+    ]);
+    assert_eq!(loaded.config.sandbox.network, Network::Hosts);
+    let hosts: Vec<String> = loaded
+        .config
+        .sandbox
+        .hosts
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(hosts, ["example.org", "*.example.net:8443", "10.0.0.5"]);
 }
 
 #[test]

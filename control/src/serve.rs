@@ -37,6 +37,8 @@ pub struct Request {
     pub query: Option<String>,
     /// Its body; empty where there was none.
     pub body: Bytes,
+    /// The process that connected; it has passed the guard.
+    pub peer: i32,
 }
 
 impl Request {
@@ -167,14 +169,14 @@ async fn connection<H: Handler>(
     guard: Guard,
     stop: CancellationToken,
 ) {
-    let refusal = refusal(&stream, guard).await;
-    let refusal = refusal.map(|why| ApiError::new("refused", why));
+    let admitted = admit(&stream, guard).await;
+    let admitted = admitted.map_err(|why| ApiError::new("refused", why));
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (handler, refusal) = (Arc::clone(&handler), refusal.clone());
+        let (handler, admitted) = (Arc::clone(&handler), admitted.clone());
         async move {
-            let reply = match refusal {
-                Some(error) => Reply::Error(error),
-                None => answer(&*handler, request).await,
+            let reply = match admitted {
+                Err(error) => Reply::Error(error),
+                Ok(peer) => answer(&*handler, request, peer).await,
             };
             Ok::<_, Infallible>(response(reply))
         }
@@ -191,27 +193,26 @@ async fn connection<H: Handler>(
     let _ = serving.await;
 }
 
-/// Why this peer is not served; none if it is.
-async fn refusal(stream: &UnixStream, guard: Guard) -> Option<String> {
-    let peer = match stream.peer_cred() {
-        Ok(peer) => peer,
-        Err(why) => return Some(format!("the system does not say who you are: {why}")),
-    };
+/// The process of this peer, or why it is not served.
+async fn admit(stream: &UnixStream, guard: Guard) -> Result<i32, String> {
+    let peer = stream
+        .peer_cred()
+        .map_err(|why| format!("the system does not say who you are: {why}"))?;
     if peer.uid() != rustix::process::geteuid().as_raw() {
-        return Some(format!("user {} is not the owner", peer.uid()));
+        return Err(format!("user {} is not the owner", peer.uid()));
     }
     let Some(pid) = peer.pid() else {
-        return Some("the system does not say which process you are".to_owned());
+        return Err("the system does not say which process you are".to_owned());
     };
     match tokio::task::spawn_blocking(move || guard(pid)).await {
-        Ok(Ok(false)) => None,
-        Ok(Ok(true)) => Some(format!("process {pid} runs inside the sandbox")),
-        Ok(Err(why)) => Some(format!("process {pid} cannot be looked at: {why}")),
-        Err(_) => Some(format!("process {pid} could not be looked at")),
+        Ok(Ok(false)) => Ok(pid),
+        Ok(Ok(true)) => Err(format!("process {pid} runs inside the sandbox")),
+        Ok(Err(why)) => Err(format!("process {pid} cannot be looked at: {why}")),
+        Err(_) => Err(format!("process {pid} could not be looked at")),
     }
 }
 
-async fn answer<H: Handler>(handler: &H, request: hyper::Request<Incoming>) -> Reply {
+async fn answer<H: Handler>(handler: &H, request: hyper::Request<Incoming>, peer: i32) -> Reply {
     let (head, body) = request.into_parts();
     let body = Limited::new(body, limits::REQUEST_BYTES).collect();
     let body = match timeout(limits::BODY_TIMEOUT, body).await {
@@ -230,6 +231,7 @@ async fn answer<H: Handler>(handler: &H, request: hyper::Request<Incoming>) -> R
         path: head.uri.path().to_owned(),
         query: head.uri.query().map(str::to_owned),
         body,
+        peer,
     };
     match timeout(limits::HANDLER_TIMEOUT, handler.handle(request)).await {
         Ok(reply) => reply,

@@ -8,13 +8,14 @@ use crate::limits;
 use crate::servers::Scraped;
 use bytes::Bytes;
 use hands_control::types::daemon::{Child, Readiness, Status};
+use hands_control::types::server::Sandbox;
 use http_body_util::Full;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -186,9 +187,15 @@ fn page(status: Status) -> serde_json::Value {
             "last_good_poll_s": status.tunnel.last_good_poll_s,
             "last_answered_s": status.tunnel.last_answered_s,
         },
-        "sandbox": status.sandbox.map(|sandbox| json!({"backend": sandbox.backend, "state": sandbox.state})),
+        "sandbox": status.sandbox.map(sandbox),
         "readiness": without_paths(status.readiness),
     })
+}
+
+/// What everybody may know of the sandbox: a reason may hold a path, its kind and the cure do not.
+fn sandbox(sandbox: Sandbox) -> Value {
+    let hint = sandbox.hint.as_deref().map(names_only);
+    json!({"backend": sandbox.backend, "state": sandbox.state, "cause": sandbox.cause, "cure": hint})
 }
 
 /// The same reasons with the names of files and programs only.
@@ -261,6 +268,24 @@ fn json_page(status: StatusCode, page: &impl Serialize) -> Response<Full<Bytes>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn everybody_is_told_what_the_sandbox_lacks_and_no_path() {
+        let told = sandbox(Sandbox {
+            backend: "bubblewrap".into(),
+            state: "none".into(),
+            cause: Some("namespaces-off".into()),
+            reason: Some("bwrap: /home/ann/secret plans: no".into()),
+            hint: Some("sudo sysctl -w user.max_user_namespaces=15000".into()),
+        });
+        assert_eq!(told["state"], "none");
+        assert_eq!(told["cause"], "namespaces-off");
+        assert_eq!(
+            told["cure"],
+            "sudo sysctl -w user.max_user_namespaces=15000"
+        );
+        assert!(!told.to_string().contains("plans"), "{told}");
+    }
 
     #[test]
     fn a_reason_keeps_the_name_of_a_file_and_loses_its_folders() {

@@ -196,6 +196,8 @@ mod tests {
             answered_ms_ago: Some(ago),
             at_work_ms: Some(ago),
             grants: Vec::new(),
+            pending: Vec::new(),
+            permissions: String::new(),
         };
         let me = std::process::id();
         let sessions = Sessions {

@@ -87,10 +87,12 @@ async fn works(client: TunnelClient) {
     // What fails and what is refused leaves its records as well.
     let args = json!({"command": "cat no-such-file"});
     turns.push(("bash", ends(planner.call("bash", args), "process").await));
-    let args = json!({"command": "rm notes.txt"});
+    let old = place.workspace().join("old.txt");
+    std::fs::write(&old, "the person's").unwrap();
+    let args = json!({"command": "rm old.txt"});
     let refused = ends(planner.call("bash", args), "delete_blocked").await;
     turns.push(("bash", refused));
-    assert!(file.exists());
+    assert!(old.exists());
     let args = json!({"path": place.home().tunnel_key_file()});
     let refused = ends(planner.call("read_file", args), "protected_path").await;
     assert!(!refused.to_string().contains(plane.api_key()), "{refused}");
@@ -285,6 +287,13 @@ fn check_trail(records: &[Stored], turns: &[(&str, Value)], server: Option<u32>)
         assert_eq!(record.session_id, records[0].session_id, "{record:?}");
         let client = record.client.as_ref().map(|client| client.name.as_str());
         assert_eq!(client, Some("planner"), "{record:?}");
+    }
+    // With the session ends what was granted in it; that belongs to no turn.
+    let last = records.iter().rposition(|record| record.turn_id.is_some());
+    let (records, ends) = records.split_at(last.map_or(0, |last| last + 1));
+    for end in ends {
+        let what = (end.event.as_deref(), end.status.as_deref());
+        assert_eq!(what, (Some("grant"), Some("ended")), "{end:?}");
     }
     let groups: Vec<&[Stored]> = records.chunk_by(|a, b| a.turn_id == b.turn_id).collect();
     assert_eq!(groups.len(), turns.len(), "{records:#?}");

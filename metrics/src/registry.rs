@@ -46,6 +46,9 @@ struct Metrics {
     sessions: IntGaugeVec,
     sessions_opened: IntCounterVec,
     jobs: IntGaugeVec,
+    recovery_bytes: IntGaugeVec,
+    recovery_limit: IntGaugeVec,
+    recovery_entries: IntGaugeVec,
     jobs_started: IntCounterVec,
     child_state: IntGaugeVec,
     restarts: IntCounterVec,
@@ -137,6 +140,13 @@ impl Registry {
     /// So many jobs are in that state.
     pub fn set_jobs(&self, state: JobState, count: u64) {
         set(&self.metrics.jobs, &[state.as_str()], count);
+    }
+
+    /// The recovery folder holds so many bytes of so many that it may, in so many entries.
+    pub fn set_recovery(&self, bytes: u64, limit: u64, entries: u64) {
+        set(&self.metrics.recovery_bytes, &[], bytes);
+        set(&self.metrics.recovery_limit, &[], limit);
+        set(&self.metrics.recovery_entries, &[], entries);
     }
 
     /// A child is started again after it failed.
@@ -343,6 +353,9 @@ impl Metrics {
             sessions_opened: counter(&table::SESSIONS_OPENED)?,
             jobs: gauge(&table::JOBS)?,
             jobs_started: counter(&table::JOBS_STARTED)?,
+            recovery_bytes: gauge(&table::RECOVERY_BYTES)?,
+            recovery_limit: gauge(&table::RECOVERY_LIMIT)?,
+            recovery_entries: gauge(&table::RECOVERY_ENTRIES)?,
             child_state: gauge(&table::CHILD_STATE)?,
             restarts: counter(&table::RESTARTS)?,
             polls: counter(&table::POLLS)?,

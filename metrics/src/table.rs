@@ -217,6 +217,30 @@ pub(crate) const JOBS_STARTED: Spec = counter(
     SERVER,
     "Jobs started, and commands that became one.",
 );
+pub(crate) const RECOVERY_BYTES: Spec = gauge(
+    "hands_recovery_bytes",
+    &[],
+    Unit::Bytes,
+    Merge::Max,
+    SERVER,
+    "Size of all contents in the recovery folder; a minute old at most.",
+);
+pub(crate) const RECOVERY_LIMIT: Spec = gauge(
+    "hands_recovery_limit_bytes",
+    &[],
+    Unit::Bytes,
+    Merge::Max,
+    SERVER,
+    "Most that the recovery folder may hold (`limits.recovery_bytes`).",
+);
+pub(crate) const RECOVERY_ENTRIES: Spec = gauge(
+    "hands_recovery_entries",
+    &[],
+    Unit::Count,
+    Merge::Max,
+    SERVER,
+    "Entries in the recovery folder; a minute old at most.",
+);
 pub(crate) const RESTARTS: Spec = counter(
     "hands_child_restarts_total",
     &[CHILD],
@@ -358,6 +382,9 @@ pub const TABLE: &[Spec] = &[
     SESSIONS_OPENED,
     JOBS,
     JOBS_STARTED,
+    RECOVERY_BYTES,
+    RECOVERY_LIMIT,
+    RECOVERY_ENTRIES,
     CHILD_STATE,
     RESTARTS,
     POLLS,

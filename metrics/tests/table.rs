@@ -57,6 +57,7 @@ fn everything_in_the_table_can_be_recorded_and_nothing_more() {
     let server = Registry::new(Process::Server, "1").unwrap();
     server.record_call("bash", "ok", Duration::from_millis(3), 1, 1);
     server.set_jobs(JobState::Running, 1);
+    server.set_recovery(1, 2, 3);
     let tunnel = Registry::new(Process::Tunnel, "1").unwrap();
     tunnel.record_poll(PollOutcome::Empty);
     let daemon = Registry::new(Process::Daemon, "1").unwrap();

@@ -1,21 +1,26 @@
-//! The permission gate: which folders a session may change, and the nonces that open them.
+//! The permission gate: which folders a session may change, and what opens them.
 //!
 //! The first touch of a folder answers [`Decision::Required`] with a [`Nonce`]. The planner asks its
 //! user and repeats the call with the nonce; from then on that folder is open for the rest of the
 //! session, and for [`crate::limits::MAX_GRANT_TTL`] at the latest.
 //!
 //! A nonce is friction and an audit trail for consent. It proves no human: whoever reads the answer
-//! can send it back.
+//! can send it back. Where that is not enough, [`Consent::Person`] leaves no nonce to be sent: a
+//! folder is opened by [`Grants::allow`] alone, which no tool leads to.
 
-use std::collections::{HashMap, VecDeque};
-use std::fmt::{self, Write as _};
+mod moment;
+mod nonces;
+
+pub use moment::{Clock, Moment};
+pub use nonces::NonceRegistry;
+
+use nonces::Record;
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use crate::limits::{
-    DEFAULT_NONCE_TTL, MAX_GRANT_TTL, MAX_NONCE_LEN, MAX_OUTSTANDING_NONCES, MAX_REMEMBERED_NONCES,
-};
+use crate::limits::{DEFAULT_NONCE_TTL, MAX_GRANT_TTL, MAX_NONCE_LEN, MAX_OUTSTANDING_NONCES};
 
 /// What a grant allows in its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,56 +40,87 @@ impl fmt::Display for Use {
     }
 }
 
-/// One reading of both clocks.
-///
-/// The monotonic clock cannot be set back, and the wall clock goes on while the machine sleeps:
-/// a term is over as soon as either says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Monotonic clock.
-    pub monotonic: Instant,
-    /// Wall clock.
-    pub wall: SystemTime,
+/// What one call is about to do. A nonce that was asked for one of them is good for no other; the
+/// grant that it opens is for the whole [`Use`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Act {
+    /// Replacing an existing file as a whole.
+    Overwrite,
+    /// Adding to the end of an existing file.
+    Append,
+    /// Changing parts of existing files.
+    Edit,
+    /// Registering another MCP server.
+    AddServer,
 }
 
-impl Moment {
-    /// Reads the clocks of this machine.
+impl Act {
+    /// The use that it is a case of.
     #[must_use]
-    pub fn now() -> Self {
-        Self {
-            monotonic: Instant::now(),
-            wall: SystemTime::now(),
+    pub fn purpose(self) -> Use {
+        match self {
+            Self::Overwrite | Self::Append | Self::Edit => Use::Write,
+            Self::AddServer => Use::AddServer,
         }
     }
+}
 
-    /// Whether at least `term` has passed between `self` and `now` on either clock.
-    fn is_over(self, now: Self, term: Duration) -> bool {
-        let monotonic = now.monotonic.saturating_duration_since(self.monotonic);
-        let wall = now.wall.duration_since(self.wall).unwrap_or(Duration::ZERO);
-        monotonic.max(wall) >= term
-    }
-
-    /// The wall clock `term` after this moment.
-    fn wall_after(self, term: Duration) -> SystemTime {
-        self.wall.checked_add(term).unwrap_or(self.wall)
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Overwrite => "overwrite",
+            Self::Append => "append",
+            Self::Edit => "edit",
+            Self::AddServer => "add a server",
+        })
     }
 }
 
-/// The source of time of a [`Grants`]; tests inject their own.
-pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
+/// Whose word opens a folder.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Consent {
+    /// A nonce that the planner sends back, or the person.
+    #[default]
+    Nonce,
+    /// The person alone: no nonce is made, and none is taken.
+    Person,
+}
 
-/// How long nonces and grants live.
+/// What opened a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Giver {
+    /// The planner sent a nonce back.
+    Nonce,
+    /// Somebody out of the planner's reach.
+    Person,
+}
+
+impl Giver {
+    /// Its name: `nonce`, `person`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nonce => "nonce",
+            Self::Person => "person",
+        }
+    }
+}
+
+/// Whose word counts, and how long nonces and grants live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrantLimits {
+    /// Whose word opens a folder.
+    pub consent: Consent,
     /// Life of an unused nonce.
     pub nonce_ttl: Duration,
-    /// Life of a grant; more than [`MAX_GRANT_TTL`] counts as that.
+    /// Life of a grant at most; more than [`MAX_GRANT_TTL`] counts as that.
     pub grant_ttl: Duration,
 }
 
 impl Default for GrantLimits {
     fn default() -> Self {
         Self {
+            consent: Consent::default(),
             nonce_ttl: DEFAULT_NONCE_TTL,
             grant_ttl: MAX_GRANT_TTL,
         }
@@ -98,6 +134,8 @@ pub enum Decision {
     Open,
     /// The user must be asked; the call may be repeated with this nonce.
     Required(Nonce),
+    /// Only the person can open the folder ([`Consent::Person`]).
+    PersonRequired,
 }
 
 /// A word that opens one folder for one use in one session, once.
@@ -107,6 +145,8 @@ pub struct Nonce {
     pub value: String,
     /// The folder that it opens.
     pub folder: PathBuf,
+    /// The act that it was asked for.
+    pub act: Act,
     /// When it stops working.
     pub expires_at: SystemTime,
 }
@@ -121,14 +161,23 @@ pub enum NonceError {
     /// It has opened its folder already.
     #[error("the nonce does not open this folder: it was used before and works only once")]
     Used,
-    /// It belongs to another session, folder or use.
-    #[error(
-        "the nonce does not open this folder: it was issued for another session, folder or use"
-    )]
+    /// It belongs to another session or folder.
+    #[error("the nonce does not open this folder: it was issued for another session or folder")]
     Foreign,
-    /// Its time is over, or newer nonces or a revocation have retired it.
+    /// It was asked for something else that was to be done in this folder.
+    #[error(
+        "the nonce does not open this folder for this call: it was issued for another use ({0})"
+    )]
+    OtherUse(Act),
+    /// Its time is over, or newer nonces have retired it.
     #[error("the nonce does not open this folder: it has expired")]
     Expired,
+    /// The person took it back, or its session has ended.
+    #[error("the nonce does not open this folder: it was revoked")]
+    Revoked,
+    /// No nonce opens anything here.
+    #[error("the nonce opens nothing: on this server only its user grants a folder")]
+    NotTaken,
     /// The operating system gave no random bytes, so that no nonce can be made.
     #[error("no nonce could be made: the operating system gave no random bytes ({0}); try again")]
     NoRandom(String),
@@ -141,167 +190,70 @@ pub struct Grant {
     pub folder: PathBuf,
     /// What for.
     pub purpose: Use,
+    /// What opened it.
+    pub giver: Giver,
     /// When the user's consent came.
     pub granted_at: SystemTime,
     /// When it ends at the latest.
     pub expires_at: SystemTime,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Outstanding,
-    Used,
-    Retired,
+/// A folder that was asked for and is not open for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// The folder key that was asked for.
+    pub folder: PathBuf,
+    /// What was to be done.
+    pub act: Act,
+    /// When it was asked for.
+    pub asked_at: SystemTime,
+    /// When its nonce stops working; none where no nonce was made.
+    pub expires_at: Option<SystemTime>,
 }
 
-#[derive(Debug)]
-struct Record {
-    session: String,
-    folder: PathBuf,
-    purpose: Use,
-    issued: Moment,
-    ttl: Duration,
-    state: State,
+/// What was ended, by a revocation, by time, or with the session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Grants that were open.
+    pub grants: Vec<Grant>,
+    /// Nonces that were not used.
+    pub nonces: Vec<Pending>,
 }
 
-impl Record {
-    fn is_live(&self, now: Moment) -> bool {
-        self.state == State::Outstanding && !self.issued.is_over(now, self.ttl)
-    }
-}
-
-#[derive(Debug, Default)]
-struct Book {
-    by_value: HashMap<String, Record>,
-    /// Values in the order of issue, oldest first.
-    order: VecDeque<String>,
-}
-
-impl Book {
-    /// Retires the oldest live nonces of `session` until there is room for one more.
-    fn make_room(&mut self, session: &str, now: Moment) {
-        let live: Vec<&String> = self
-            .order
-            .iter()
-            .filter(|v| {
-                self.by_value
-                    .get(*v)
-                    .is_some_and(|r| r.session == session && r.is_live(now))
-            })
-            .collect();
-        let surplus = (live.len() + 1).saturating_sub(MAX_OUTSTANDING_NONCES);
-        let retired: Vec<String> = live.into_iter().take(surplus).cloned().collect();
-        for value in retired {
-            if let Some(record) = self.by_value.get_mut(&value) {
-                record.state = State::Retired;
-            }
-        }
-        self.forget_surplus(now);
-    }
-
-    /// Forgets the oldest spent nonces, and only if all are live the oldest of those.
-    fn forget_surplus(&mut self, now: Moment) {
-        while self.order.len() >= MAX_REMEMBERED_NONCES {
-            let spent = self
-                .order
-                .iter()
-                .position(|v| self.by_value.get(v).is_none_or(|r| !r.is_live(now)));
-            let Some(value) = self.order.remove(spent.unwrap_or(0)) else {
-                return;
-            };
-            self.by_value.remove(&value);
-        }
-    }
-}
-
-/// Every nonce of one server process, shared by its sessions so that one session recognises the
-/// nonces of another as foreign.
-#[derive(Debug, Clone, Default)]
-pub struct NonceRegistry {
-    book: Arc<Mutex<Book>>,
-}
-
-impl NonceRegistry {
-    /// An empty registry; one per server process.
+impl Ended {
+    /// Whether there was nothing to end.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn is_empty(&self) -> bool {
+        self.grants.is_empty() && self.nonces.is_empty()
     }
-
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        // Each change of the book is complete before anything can fail, so that a poisoned lock
-        // still guards a consistent book.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn issue(&self, record: Record) -> Result<Nonce, NonceError> {
-        let value = random_value()?;
-        let nonce = Nonce {
-            value: value.clone(),
-            folder: record.folder.clone(),
-            expires_at: record.issued.wall_after(record.ttl),
-        };
-        let mut book = self.lock();
-        book.make_room(&record.session, record.issued);
-        book.order.push_back(value.clone());
-        book.by_value.insert(value, record);
-        Ok(nonce)
-    }
-
-    /// Uses a nonce up. A refused nonce is left as it was.
-    fn redeem(
-        &self,
-        value: &str,
-        session: &str,
-        folder: &Path,
-        purpose: Use,
-        now: Moment,
-    ) -> Result<(), NonceError> {
-        let mut book = self.lock();
-        let record = book.by_value.get_mut(value).ok_or(NonceError::Unknown)?;
-        // Ownership comes first: a stranger learns nothing about the nonce's state.
-        if record.session != session || record.folder != folder || record.purpose != purpose {
-            return Err(NonceError::Foreign);
-        }
-        match record.state {
-            State::Used => Err(NonceError::Used),
-            State::Retired => Err(NonceError::Expired),
-            State::Outstanding if record.issued.is_over(now, record.ttl) => {
-                Err(NonceError::Expired)
-            }
-            State::Outstanding => {
-                record.state = State::Used;
-                Ok(())
-            }
-        }
-    }
-
-    /// Retires the outstanding nonces of `session` for `folder`, or for every folder.
-    fn retire(&self, session: &str, folder: Option<&Path>) {
-        for record in self.lock().by_value.values_mut() {
-            let affected =
-                record.session == session && folder.is_none_or(|f| record.folder.as_path() == f);
-            if affected && record.state == State::Outstanding {
-                record.state = State::Retired;
-            }
-        }
-    }
-}
-
-fn random_value() -> Result<String, NonceError> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).map_err(|e| NonceError::NoRandom(e.to_string()))?;
-    Ok(bytes.iter().fold(String::with_capacity(32), |mut hex, b| {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{b:02x}");
-        hex
-    }))
 }
 
 struct Held {
     folder: PathBuf,
     purpose: Use,
+    giver: Giver,
     since: Moment,
+    ttl: Duration,
+}
+
+impl Held {
+    fn is_over(&self, now: Moment) -> bool {
+        self.since.is_over(now, self.ttl)
+    }
+
+    fn is_for(&self, folder: &Path, purpose: Use) -> bool {
+        self.folder == folder && self.purpose == purpose
+    }
+
+    fn grant(&self) -> Grant {
+        Grant {
+            folder: self.folder.clone(),
+            purpose: self.purpose,
+            giver: self.giver,
+            granted_at: self.since.wall,
+            expires_at: self.since.wall_after(self.ttl),
+        }
+    }
 }
 
 /// The grants of one session. The caller keeps it behind a lock and drops it with the session.
@@ -314,6 +266,9 @@ pub struct Grants {
     registry: NonceRegistry,
     clock: Clock,
     held: Vec<Held>,
+    /// What was asked for where no nonce is made, oldest first.
+    asked: Vec<Pending>,
+    ended: bool,
 }
 
 impl fmt::Debug for Grants {
@@ -348,6 +303,7 @@ impl Grants {
         let limits = GrantLimits {
             nonce_ttl: limits.nonce_ttl.min(MAX_GRANT_TTL),
             grant_ttl: limits.grant_ttl.min(MAX_GRANT_TTL),
+            ..limits
         };
         Self {
             session: session_id.into(),
@@ -355,77 +311,101 @@ impl Grants {
             registry,
             clock,
             held: Vec::new(),
+            asked: Vec::new(),
+            ended: false,
         }
     }
 
-    /// Asks to use `folder` for `purpose`, with the nonce that the planner sent, if it sent one.
+    /// The limits in force.
+    #[must_use]
+    pub fn limits(&self) -> GrantLimits {
+        self.limits
+    }
+
+    /// Asks to do `act` in `folder`, with the nonce that the planner sent, if it sent one.
     ///
-    /// Without a nonce the answer is [`Decision::Open`] or a new nonce; older unused ones stay good.
-    /// A nonce that is sent must be good even where the folder is open already: it works once.
+    /// Without a nonce the answer is [`Decision::Open`], or what has to be done first; older unused
+    /// nonces stay good. A nonce that is sent must be good even where the folder is open already:
+    /// it works once. Under [`Consent::Person`] none is ever good.
     ///
     /// # Errors
     /// [`NonceError`] tells why the nonce was refused, or that none could be made. The state of the
-    /// folder is then unchanged; touch it again without a nonce to offer a new one.
+    /// folder is then unchanged; touch it again without a nonce to learn what opens it.
     pub fn touch(
         &mut self,
         folder: &Path,
-        purpose: Use,
+        act: Act,
         nonce: Option<&str>,
     ) -> Result<Decision, NonceError> {
         if let Some(value) = nonce {
-            self.redeem(folder, purpose, value.trim())?;
-            self.allow(folder, purpose);
+            self.redeem(folder, act, value.trim())?;
+            self.hold(folder, act.purpose(), Giver::Nonce, self.limits.grant_ttl);
             return Ok(Decision::Open);
         }
-        if self.is_open(folder, purpose) {
+        if self.is_open(folder, act.purpose()) {
             return Ok(Decision::Open);
         }
-        let record = Record {
-            session: self.session.clone(),
-            folder: folder.to_path_buf(),
-            purpose,
-            issued: (self.clock)(),
-            ttl: self.limits.nonce_ttl,
-            state: State::Outstanding,
-        };
+        let now = (self.clock)();
+        if self.limits.consent == Consent::Person {
+            self.note_asked(folder, act, now);
+            return Ok(Decision::PersonRequired);
+        }
+        let record = Record::new(&self.session, folder, act, now, self.limits.nonce_ttl);
         self.registry.issue(record).map(Decision::Required)
     }
 
-    fn redeem(&self, folder: &Path, purpose: Use, value: &str) -> Result<(), NonceError> {
+    fn redeem(&self, folder: &Path, act: Act, value: &str) -> Result<(), NonceError> {
+        if self.limits.consent == Consent::Person {
+            return Err(NonceError::NotTaken);
+        }
         if value.len() > MAX_NONCE_LEN {
             return Err(NonceError::Unknown);
         }
         let now = (self.clock)();
-        self.registry
-            .redeem(value, &self.session, folder, purpose, now)
+        self.registry.redeem(value, &self.session, folder, act, now)
+    }
+
+    fn note_asked(&mut self, folder: &Path, act: Act, now: Moment) {
+        self.asked
+            .retain(|asked| asked.folder != folder || asked.act != act);
+        let surplus = (self.asked.len() + 1).saturating_sub(MAX_OUTSTANDING_NONCES);
+        self.asked.drain(..surplus);
+        self.asked.push(Pending {
+            folder: folder.to_path_buf(),
+            act,
+            asked_at: now.wall,
+            expires_at: None,
+        });
     }
 
     /// Whether `folder` is open for `purpose` now.
     #[must_use]
     pub fn is_open(&self, folder: &Path, purpose: Use) -> bool {
         let now = (self.clock)();
-        self.held
-            .iter()
-            .any(|h| h.folder == folder && h.purpose == purpose && self.is_valid(h, now))
+        let mut held = self.held.iter();
+        held.any(|held| held.is_for(folder, purpose) && !held.is_over(now))
     }
 
-    fn is_valid(&self, held: &Held, now: Moment) -> bool {
-        !held.since.is_over(now, self.limits.grant_ttl)
+    /// Opens `folder` for `purpose` without a nonce, for `ttl` at most: for consent that comes from
+    /// outside the planner's reach. The grant's time starts anew, also where it would have been
+    /// longer. A session that has ended opens nothing.
+    pub fn allow(&mut self, folder: &Path, purpose: Use, ttl: Duration) {
+        self.hold(folder, purpose, Giver::Person, ttl);
     }
 
-    /// Opens `folder` for `purpose` without a nonce: for consent that comes from outside the
-    /// planner's reach. The grant's time starts anew.
-    pub fn allow(&mut self, folder: &Path, purpose: Use) {
-        let now = (self.clock)();
-        let ttl = self.limits.grant_ttl;
-        self.held.retain(|h| {
-            let same = h.folder == folder && h.purpose == purpose;
-            !same && !h.since.is_over(now, ttl)
-        });
+    fn hold(&mut self, folder: &Path, purpose: Use, giver: Giver, ttl: Duration) {
+        if self.ended {
+            return;
+        }
+        self.held.retain(|held| !held.is_for(folder, purpose));
+        self.asked
+            .retain(|asked| asked.folder != folder || asked.act.purpose() != purpose);
         self.held.push(Held {
             folder: folder.to_path_buf(),
             purpose,
-            since: now,
+            giver,
+            since: (self.clock)(),
+            ttl: ttl.min(self.limits.grant_ttl),
         });
     }
 
@@ -433,32 +413,79 @@ impl Grants {
     #[must_use]
     pub fn list(&self) -> Vec<Grant> {
         let now = (self.clock)();
-        self.held
-            .iter()
-            .filter(|h| self.is_valid(h, now))
-            .map(|h| Grant {
-                folder: h.folder.clone(),
-                purpose: h.purpose,
-                granted_at: h.since.wall,
-                expires_at: h.since.wall_after(self.limits.grant_ttl),
-            })
-            .collect()
+        let valid = self.held.iter().filter(|held| !held.is_over(now));
+        valid.map(Held::grant).collect()
     }
 
-    /// Closes `folder` for every use and retires the nonces that would open it again.
-    /// Tells how many open grants it ended.
-    pub fn revoke(&mut self, folder: &Path) -> usize {
-        let before = self.list().len();
-        self.held.retain(|h| h.folder != folder);
-        self.registry.retire(&self.session, Some(folder));
-        before.saturating_sub(self.list().len())
+    /// What was asked for and can still be given, oldest first: by its nonce, or, where none is
+    /// made, by the person.
+    #[must_use]
+    pub fn pending(&self) -> Vec<Pending> {
+        let now = (self.clock)();
+        let mut pending = self.registry.outstanding(&self.session, now);
+        pending.extend(self.asked.iter().cloned());
+        pending
+    }
+
+    /// Closes `folder` for every use and takes back the nonces that would open it again, from the
+    /// next touch on. Tells what that ended.
+    pub fn revoke(&mut self, folder: &Path) -> Ended {
+        let now = (self.clock)();
+        let ended = Ended {
+            grants: self.take(now, |held| held.folder == folder),
+            nonces: self.registry.revoke(&self.session, Some(folder), now),
+        };
+        self.asked.retain(|asked| asked.folder != folder);
+        ended
+    }
+
+    /// Ends the session: every grant, every nonce, and whatever would open a folder later.
+    /// Tells what that ended.
+    pub fn end(&mut self) -> Ended {
+        let now = (self.clock)();
+        self.ended = true;
+        self.asked.clear();
+        Ended {
+            grants: self.take(now, |_| true),
+            nonces: self.registry.revoke(&self.session, None, now),
+        }
+    }
+
+    /// Whether the session has ended, so that nothing can be opened any more.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Takes the matching grants away; those that were still in force are returned.
+    fn take(&mut self, now: Moment, is_meant: impl Fn(&Held) -> bool) -> Vec<Grant> {
+        let (gone, kept) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition::<Vec<_>, _>(is_meant);
+        self.held = kept;
+        let in_force = gone.iter().filter(|held| !held.is_over(now));
+        in_force.map(Held::grant).collect()
+    }
+
+    /// Forgets the grants and nonces whose time is over and tells which, each once. Whether
+    /// something is open does not depend on this.
+    pub fn lapse(&mut self) -> Ended {
+        let now = (self.clock)();
+        let (over, kept) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition::<Vec<_>, _>(|held| held.is_over(now));
+        self.held = kept;
+        Ended {
+            grants: over.iter().map(Held::grant).collect(),
+            nonces: self.registry.lapse(&self.session, now),
+        }
     }
 }
 
 impl Drop for Grants {
     /// A session's end ends its nonces too.
     fn drop(&mut self) {
-        self.registry.retire(&self.session, None);
+        self.end();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The one trait that a platform's sandbox answers.
 
 use crate::plan::Plan;
+use crate::promise::{Keeping, Rule};
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
@@ -34,6 +35,9 @@ pub struct Unavailable {
 pub trait Backend: Send + Sync {
     /// The name that `status`, `doctor` and the tools' answers show.
     fn name(&self) -> &'static str;
+
+    /// How it keeps a rule of the promise; `guarded`: when the plan has a guard.
+    fn keeps(&self, rule: Rule, guarded: bool) -> Keeping;
 
     /// How to start `plan`, with a descriptor that the child inherits as its side of the socket
     /// to the runner.

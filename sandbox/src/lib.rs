@@ -23,16 +23,28 @@ pub mod ancestry;
 mod backend;
 pub mod canary;
 mod capture;
+mod explain;
+mod hosts;
 pub mod limits;
 #[cfg(target_os = "linux")]
 pub mod linux;
+mod look;
 pub mod macos;
 mod path_bytes;
 mod plan;
+pub mod promise;
 mod report;
+// The broker asks more of it than macOS does.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+mod repository;
 pub mod runner;
 
 pub use backend::{Backend, Launch, Unavailable, platform_backend};
 pub use capture::Capture;
-pub use plan::{Mode, Network, Plan, Request};
-pub use report::{Done, Ending, Excerpt, Frame, Order, Progress, decode_bytes, encode_bytes};
+pub use explain::{Made, Ruling, Rulings};
+pub use hosts::{Host, HostRule};
+pub use plan::{Guard, Mode, Network, Plan, Request, Resources};
+pub use report::{
+    Done, Ending, Excerpt, Frame, Guarded, Kept, Order, Overuse, Progress, Resource, decode_bytes,
+    encode_bytes,
+};

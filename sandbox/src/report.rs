@@ -89,8 +89,75 @@ pub struct Done {
     /// Why `spill` lacks something, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spill_error: Option<String>,
+    /// What it used more of than it may, and was ended for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overuse: Option<Overuse>,
     /// Wall time, milliseconds.
     pub wall_ms: u64,
+    /// What the broker kept, put back and refused, where there was one.
+    #[serde(default, skip_serializing_if = "Guarded::is_empty")]
+    pub guarded: Guarded,
+}
+
+/// A command that used more than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overuse {
+    /// Of what.
+    pub what: Resource,
+    /// How much it used when that was seen.
+    pub used: u64,
+    /// How much it may use.
+    pub limit: u64,
+}
+
+/// What a runner looks at while its command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// Memory of all processes together, in bytes.
+    Memory,
+    /// Processes and threads.
+    Processes,
+}
+
+/// What came of a command's creating, replacing and removing calls.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guarded {
+    /// Old contents that were kept, the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Kept>,
+    /// How many there were.
+    #[serde(default)]
+    pub kept_total: usize,
+    /// Files that a program set aside without making a new one, put back at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub put_back: Vec<PathBuf>,
+    /// Old recovery entries that were dropped to make room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<hands_activity::Dropped>,
+    /// What was refused and why, the first of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+}
+
+/// An old content in the recovery folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The file it came from.
+    #[serde(with = "crate::path_bytes::one")]
+    pub origin: PathBuf,
+    /// Where it is now.
+    #[serde(with = "crate::path_bytes::one")]
+    pub path: PathBuf,
+    /// Why it was kept.
+    pub reason: String,
+}
+
+impl Guarded {
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Bytes as they stand in a frame.

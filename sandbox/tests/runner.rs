@@ -53,11 +53,15 @@ impl World {
                 ],
                 workspaces: vec![self.root.join("ws")],
                 extra_write: vec![],
+                closed: vec![],
+                shallow: vec![],
+                resources: hands_sandbox::Resources::default(),
                 tmp: self.root.join("tmp"),
                 masks: vec![self.root.join("secret")],
                 sealed: vec![],
                 mode: Mode::Default,
                 network: Network::Off,
+                guard: None,
             },
             stdin: None,
             timeout_ms: 60_000,
@@ -380,6 +384,15 @@ fn the_canary_finds_every_promise_kept_and_leaves_nothing() {
         promises.len() >= 5 && promises.values().all(|held| held == true),
         "{report}"
     );
+    assert!(promises.contains_key("work_cleans_up"), "{report}");
     assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
+    let plain = Command::new(program())
+        .args(["canary", "--no-broker", "--scratch"])
+        .arg(&scratch)
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&plain.stdout).unwrap();
+    assert_eq!(report["state"], "full", "{report}");
+    assert!(report["promises"].get("work_cleans_up").is_none());
     world.none_left();
 }

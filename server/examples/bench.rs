@@ -227,10 +227,10 @@ impl Bench {
         };
         let keep = usize::try_from(config.limits.output_bytes)?;
         let hub = Hub::open(home, config.clone(), user_home)?;
-        let confinement = Confinement::new(&hub, tmp.clone());
+        let confinement = Confinement::new(&hub, "s-bench", tmp.clone());
         let argv = ["/bin/bash", "-c", "echo hello"].map(String::from).to_vec();
         let plan = confinement
-            .plan(argv, self.workspace.clone(), &[], config.sandbox.network)
+            .plan("bench", argv, self.workspace.clone(), &[], None, None)
             .map_err(|outcome| outcome.shown())?;
         let request = Request {
             plan,

@@ -5,7 +5,7 @@ use crate::limits;
 use crate::outcome::{Code, Outcome};
 use crate::session::Session;
 use crate::tools::{Tool, bash};
-use hands_activity::{Event, Record};
+use hands_activity::{Dropped, Event, Record};
 use hands_policy::redact::Redactor;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -238,10 +238,41 @@ fn beginning(value: &Value, left: &mut usize) -> Value {
     }
 }
 
+/// Says in the trail that old recovery entries made room for what this call kept.
+pub(crate) fn note_dropped(call: &Call, dropped: &[Dropped]) {
+    for one in dropped {
+        let message = dropped_line(one);
+        call.session
+            .live
+            .line(&format!("warning {} {message}", call.turn_id));
+        let record = Record {
+            message: Some(message),
+            ..Record::new(Event::Note, &call.turn_id)
+        };
+        if let Err(e) = call.session.trail.append(record) {
+            // The recovery folder's own list has it too.
+            let live = &call.session.live;
+            live.line(&format!(
+                "FAULT  {} the trail cannot be written: {e}",
+                call.turn_id
+            ));
+        }
+    }
+}
+
+/// The same in words.
+pub(crate) fn dropped_line(dropped: &Dropped) -> String {
+    format!(
+        "{} recovery entries ({} bytes) kept until {} were dropped to make room",
+        dropped.entries, dropped.bytes, dropped.until
+    )
+}
+
 /// The last record.
 fn end(call: &Call, tool: Tool, mut outcome: Outcome) -> Outcome {
     let most = call.session.config.limits.result_bytes;
     outcome.limit(usize::try_from(most).unwrap_or(usize::MAX));
+    note_dropped(call, &call.session.recovery.take_dropped());
     let duration_ms = call.duration_ms();
     let bytes_out = outcome.shown().len() as u64;
     let code = outcome.code.as_str();

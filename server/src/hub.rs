@@ -67,6 +67,8 @@ impl Hub {
         };
         let recovery_limits = RecoveryLimits {
             max_file_bytes: config.limits.recovery_file_bytes,
+            max_total_bytes: config.limits.recovery_bytes,
+            min_age: config.limits.recovery_min_age(),
             ..RecoveryLimits::default()
         };
         let places = usize::try_from(config.limits.concurrency).unwrap_or(Semaphore::MAX_PERMITS);
@@ -146,11 +148,18 @@ impl Hub {
             .or_default() += 1;
     }
 
+    /// Brings the figures of the recovery folder up to date, at most a minute behind.
+    pub(crate) fn measure_recovery(&self) {
+        let (held, most) = self.recovery.usage();
+        self.metrics.set_recovery(held.bytes, most, held.entries);
+    }
+
     /// What the sandbox was seen to stop on this machine; tried once per process.
     pub async fn sandbox_report(&self) -> &Report {
         let scratch = self.home.scratch_dir();
+        let broker = self.config.sandbox.broker;
         self.canary
-            .get_or_init(|| async { crate::confinement::try_sandbox(&scratch).await })
+            .get_or_init(|| async { crate::confinement::try_sandbox(&scratch, broker).await })
             .await
     }
 }

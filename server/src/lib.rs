@@ -4,7 +4,7 @@
 //! [`handler`] is the protocol, on rmcp. [`calls`] is what every tool call goes through: bounds
 //! first, then the trail's `call` record, the work, the `result` record, and the answer. [`tools`]
 //! holds one module per tool; [`files`] what the file tools share (the permission gate, atomic
-//! replacement, working copies); [`confinement`] the way from the policy to a confined child.
+//! replacement, working copies); [`consent`] what the person grants and revokes; [`confinement`] the way from the policy to a confined child.
 //!
 //! **What it is not.** No model, no retrieval, no agent loop, no second opinion (H1): the planner
 //! is the client. It listens on no port. It knows nothing of tunnels; of the daemon, only where its
@@ -23,8 +23,10 @@
 pub mod args;
 pub mod calls;
 pub mod confinement;
+pub mod consent;
 pub mod desk;
 pub mod door;
+pub mod explain;
 pub mod files;
 pub mod front;
 pub mod handler;

@@ -27,6 +27,8 @@ pub const FLUSH: Duration = Duration::from_millis(150);
 pub const CLIENT_GONE_GRACE: Duration = Duration::from_millis(200);
 /// Time on top of a command's own limits after which its runner is given up.
 pub const RUNNER_SLACK: Duration = Duration::from_secs(5);
+/// Longest question of `hands-mcp --explain`, bytes.
+pub const QUESTION_BYTES: u64 = 1024 * 1024;
 /// Longest line that a runner may answer, bytes.
 pub const RUNNER_LINE_BYTES: usize = 32 * 1024 * 1024;
 /// Longest name of a tool or method that an error repeats, bytes.
@@ -40,6 +42,8 @@ pub const HIDDEN_SHARE: u32 = 20;
 /// Secrets and repositories that are hidden from or sealed against commands; each is a mount, and
 /// bubblewrap takes 9,000 arguments.
 pub const HIDDEN_MOUNTS: usize = 2000;
+/// Folders that are closed to commands where only granted ones are open; each is a mount as well.
+pub const CLOSED_FOLDERS: usize = 300;
 /// Lines that wait for a slow standard error; more are counted and dropped.
 pub const STDERR_QUEUE: usize = 1024;
 /// Longest excerpt of arguments in a line on standard error, bytes.
@@ -87,3 +91,13 @@ pub const RELAY_RETRY: (Duration, Duration) =
     (Duration::from_millis(25), Duration::from_millis(500));
 /// Messages that a relay keeps while the server is gone.
 pub const RELAY_QUEUE: usize = 1024;
+
+/// Files whose kept content a command's answer names in its text.
+pub const KEPT_SHOWN: usize = 5;
+/// Refusals of the broker that a command's answer names in its text.
+pub const REFUSED_SHOWN: usize = 5;
+/// Longest command line that a planner is told to bring to its user, bytes; a longer one would be cut.
+pub const COMMAND_LINE_BYTES: usize = 3000;
+/// How often grants and nonces are looked through for those whose time is over, so that the trail
+/// has it. That they are over does not depend on it.
+pub const LAPSE_LOOK: Duration = Duration::from_secs(10);

@@ -26,6 +26,10 @@ struct Arguments {
     /// to the tunnel.
     #[arg(long, conflicts_with_all = ["standalone", "serve"])]
     relay: bool,
+    /// Answer one question about the policy, a JSON object on standard input. `handsctl policy
+    /// explain` asks.
+    #[arg(long, hide = true, conflicts_with_all = ["standalone", "serve", "relay"])]
+    explain: bool,
 }
 
 fn main() -> ExitCode {
@@ -52,6 +56,9 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments, streams: &Streams) -> anyhow::Result<()> {
     let home = arguments.home.as_deref();
+    if arguments.explain {
+        return hands_server::explain::answer(home, streams);
+    }
     if arguments.serve {
         return hands_server::serve::socket(home);
     }

@@ -25,10 +25,10 @@ use tokio_util::sync::CancellationToken;
 const PROCESS: &str = "hands-mcp";
 
 /// A server that is ready to serve.
-struct Ready {
-    hub: Arc<Hub>,
+pub(crate) struct Ready {
+    pub(crate) hub: Arc<Hub>,
     lifecycle: Lifecycle,
-    runtime: tokio::runtime::Runtime,
+    pub(crate) runtime: tokio::runtime::Runtime,
 }
 
 impl Ready {
@@ -60,7 +60,7 @@ impl Ready {
 }
 
 /// Loads the configuration and opens the home.
-fn prepare(home: Home, env: &Env) -> anyhow::Result<Ready> {
+pub(crate) fn prepare(home: Home, env: &Env) -> anyhow::Result<Ready> {
     let loaded = hands_config::load(&home, env, &Flags::default())?;
     let notes = home.prepare()?;
     let made = loaded.create_default_workspace()?;
@@ -74,9 +74,11 @@ fn prepare(home: Home, env: &Env) -> anyhow::Result<Ready> {
         hub.live
             .line(&format!("made the workspace {}", folder.display()));
     }
+    let lifecycle = Lifecycle::open(&folders, PROCESS, env!("CARGO_PKG_VERSION"))?;
+    tell_leftovers(&hub, &lifecycle);
     Ok(Ready {
         hub: Arc::new(hub),
-        lifecycle: Lifecycle::open(&folders, PROCESS, env!("CARGO_PKG_VERSION"))?,
+        lifecycle,
         runtime: tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(64)
@@ -84,6 +86,33 @@ fn prepare(home: Home, env: &Env) -> anyhow::Result<Ready> {
             .build()
             .context("starting the runtime")?,
     })
+}
+
+/// Puts right what killed processes left in the workspaces, and says so.
+fn tell_leftovers(hub: &Hub, lifecycle: &Lifecycle) {
+    let settled = hub.recovery.settle_asides();
+    if !settled.is_news() {
+        return;
+    }
+    let names = |paths: &[PathBuf]| -> Vec<String> {
+        paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect()
+    };
+    let (put_back, found) = (names(&settled.put_back), names(&settled.found));
+    for path in &put_back {
+        hub.live.line(&format!(
+            "put back {path}, which a killed command had set aside"
+        ));
+    }
+    for path in &found {
+        hub.live.line(&format!(
+            "warning: {path} was left by a killed command; look at it and remove it"
+        ));
+    }
+    // What was done is done, told or not.
+    let _ = lifecycle.note("leftovers", json!({"put_back": put_back, "found": found}));
 }
 
 /// Serves one client on standard input and output until it hangs up or a signal comes, being the

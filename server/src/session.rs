@@ -8,14 +8,14 @@ use crate::hub::Hub;
 use crate::live::Live;
 use anyhow::Context;
 use hands_activity::{Recovery, SessionTrail};
-use hands_config::Config;
+use hands_config::{Config, PermissionMode};
 use hands_policy::paths::{PathPolicy, Settings};
-use hands_policy::permission::{Grant, GrantLimits, Grants};
+use hands_policy::permission::{Consent, GrantLimits, Grants};
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::Semaphore;
 
@@ -27,8 +27,8 @@ pub struct Session {
     pub config: Arc<Config>,
     /// Which paths may be read and written.
     pub policy: Arc<PathPolicy>,
-    /// What the person has allowed.
-    pub grants: Mutex<Grants>,
+    /// What the person has allowed; see [`Session::grants`].
+    grants: Mutex<Grants>,
     /// Where each call leaves its records.
     pub trail: SessionTrail,
     /// Where replaced contents and long outputs are kept.
@@ -82,11 +82,15 @@ impl Session {
         let search_path = std::env::var_os("PATH").unwrap_or_default();
         let policy = Arc::new(policy.with_path_folders(std::env::split_paths(&search_path)));
         let grant_limits = GrantLimits {
+            consent: match config.permissions.mode {
+                PermissionMode::Nonce => Consent::Nonce,
+                PermissionMode::Human => Consent::Person,
+            },
             nonce_ttl: Duration::from_secs(config.permissions.nonce_ttl_s),
             grant_ttl: Duration::from_secs(config.permissions.grant_ttl_s),
         };
         let session = Arc::new(Self {
-            confinement: Confinement::new(hub, scratch.tmp()),
+            confinement: Confinement::new(hub, &id, scratch.tmp()),
             grants: Mutex::new(Grants::new(&id, grant_limits, hub.nonces.clone())),
             trail: hub.trail.session(&id),
             live: hub.live.clone(),
@@ -95,7 +99,7 @@ impl Session {
             command_slots: Arc::clone(&hub.command_slots),
             file_slots: Arc::clone(&hub.file_slots),
             config: Arc::clone(config),
-            recovery: hub.recovery.clone(),
+            recovery: hub.recovery.for_session(&id),
             id,
             policy,
             scratch,
@@ -153,10 +157,10 @@ impl Session {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What the person has allowed.
-    pub fn open_folders(&self) -> Vec<Grant> {
-        let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
-        grants.list()
+    /// What the person has allowed, held against other calls. Whoever changes it writes it down
+    /// before letting go ([`crate::consent`]).
+    pub fn grants(&self) -> MutexGuard<'_, Grants> {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether its client is gone.
@@ -169,9 +173,10 @@ impl Session {
         self.scratch.folder.join(format!("output-{turn_id}"))
     }
 
-    /// Ends the session: its private tmp goes.
+    /// Ends the session: its grants and its private tmp go.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
+        crate::consent::end(self);
         self.hub
             .metrics
             .set_sessions(self.hub.sessions().len() as u64);

@@ -98,7 +98,7 @@ fn neither_number_nor_depth_nor_decoys_uncover_a_secret() {
     let mut server = unchecked(&place);
     silent(&mut server, &format!("cat {}", secrets.join(" ")));
     server
-        .bash("for i in $(seq 600); do : > .env.$i; done")
+        .bash("for i in $(seq 600); do : > .env.$i; done; cd a/b; mkdir HEAD objects refs")
         .expect("ok");
     server.end();
     // A new session looks anew.
@@ -159,6 +159,7 @@ fn nothing_of_a_repository_is_written() {
         "bare/config",
         "bare/objects/x",
         "bare/refs/x",
+        "bare/worktrees/wt/commondir",
         "hg/.hg/hgrc",
     ] {
         put(&place.at(file), "old\n");
@@ -173,13 +174,24 @@ fn nothing_of_a_repository_is_written() {
         "echo x > repo/.git/worktrees/wt/commondir",
         "echo x >> bare/config",
         "mkdir bare/hooks",
+        "echo x > bare/worktrees/wt/commondir",
+        "echo x > bare/worktrees/wt/config.worktree",
         "echo x >> hg/.hg/hgrc",
-        "echo x > repo/.git/index.lock",
     ] {
         server.bash(attack).expect("process");
         assert_eq!(picture(&place.workspace()), before, "{attack}");
     }
     server.end();
+    // Where nothing can rename, git must not begin: its lock would stop the person's own git.
+    for (name, value) in [("BROKER", "false"), ("MODE", "strict")] {
+        let start = place.start().env("HANDS_SANDBOX_COMMAND_CHECK", "false");
+        let mut server = start.env(&format!("HANDS_SANDBOX_{name}"), value).open();
+        for attack in ["echo x > repo/.git/index.lock", "echo x > bare/config"] {
+            server.bash(attack).expect("process");
+            assert_eq!(picture(&place.workspace()), before, "{attack}");
+        }
+        server.end();
+    }
 }
 
 #[test]
@@ -204,7 +216,9 @@ fn names_that_are_no_text_stop_nothing() {
     put(&odd.join(".env"), SECRET);
     let mut server = unchecked(&place);
     silent(&mut server, "cat $'\\xff/.env'");
-    assert_eq!(server.bash("echo alive").expect("ok").stdout(), "alive\n");
+    let alive = server.bash("echo alive; echo written > new");
+    assert_eq!(alive.expect("ok").stdout(), "alive\n");
+    assert_eq!(place.read("new"), b"written\n");
     server.end();
 }
 

@@ -153,6 +153,41 @@ fn a_nonce_of_another_folder_opens_nothing() {
 }
 
 #[test]
+fn a_nonce_for_one_use_is_good_for_no_other() {
+    let change = |kind: &str| match kind {
+        "overwrite" => ("write_file", overwrite("d/a", "new")),
+        "append" => (
+            "write_file",
+            json!({"path": "d/a", "content": "+", "append": true}),
+        ),
+        _ => ("edit", json!({"path": "d/a", "old": "old", "new": "x"})),
+    };
+    for asked in ["overwrite", "append", "edit"] {
+        let place = Place::new();
+        place.write("d/a", "old");
+        let mut server = place.open();
+        let (tool, args) = change(asked);
+        let nonce = refused(server.call(tool, args.clone()));
+        let nonce = nonce.string("nonce").to_string();
+        for other in ["overwrite", "append", "edit"] {
+            if other == asked {
+                continue;
+            }
+            let (tool, args) = change(other);
+            let wrong = refused(server.call(tool, with_nonce(args, &nonce)));
+            let why = format!("issued for another use ({asked})");
+            assert!(wrong.text().contains(&why), "{}", wrong.text());
+            assert_eq!(place.read("d/a"), b"old", "{asked} for {other}");
+        }
+        // For its own use it still works, and the folder is then open for all of them.
+        server.call(tool, with_nonce(args, &nonce)).ok();
+        server.call("write_file", overwrite("d/a", "the last")).ok();
+        assert_eq!(place.read("d/a"), b"the last");
+        server.end();
+    }
+}
+
+#[test]
 fn a_nonce_of_another_session_opens_nothing() {
     let place = Place::new();
     place.write("d/a", "old");
@@ -309,6 +344,7 @@ fn a_way_round_by_names_leads_to_the_same_gate() {
 fn consent_is_on_record() {
     let place = Place::new();
     place.write("d/a", "old");
+    place.write("e/a", "old");
     let mut server = place.open();
     let asked = refused(server.call("write_file", overwrite("d/a", "1")));
     let nonce = asked.string("nonce").to_string();
@@ -316,22 +352,65 @@ fn consent_is_on_record() {
         .call("write_file", with_nonce(overwrite("d/a", "1"), &nonce))
         .ok();
     refused(server.call("write_file", with_nonce(overwrite("d/a", "2"), &nonce)));
+    let other = refused(server.call("write_file", with_nonce(overwrite("e/a", "2"), &nonce)));
+    assert_ne!(other.string("nonce"), nonce);
     server.end();
     let trail = place.trail();
-    let of = |event: &str| {
-        let records: Vec<&Value> = trail.iter().filter(|r| r["event"] == event).collect();
-        records
-    };
-    assert_eq!(of("denied").len(), 2);
-    assert!(of("permission").len() >= 2);
-    let grants = of("grant");
-    assert_eq!(grants.len(), 1);
-    assert_eq!(grants[0]["turn_id"], done.string("turn_id"));
-    let folder = place.at("d");
-    assert!(
-        grants[0]["message"]
-            .to_string()
-            .contains(folder.to_str().unwrap())
-    );
+    let denied = trail.iter().filter(|r| r["event"] == "denied").count();
+    assert_eq!(denied, 3);
+    let steps: Vec<&Value> = trail
+        .iter()
+        .filter(|r| r["event"] == "permission" || r["event"] == "grant")
+        .collect();
+    let (d, e) = (place.text("d"), place.text("e"));
+    let expected = [
+        ("permission", "asked", &d, "nonce issued for"),
+        ("grant", "opened", &d, "nonce accepted (overwrite)"),
+        ("permission", "refused", &d, "used before"),
+        ("permission", "refused", &e, "another session or folder"),
+        ("permission", "asked", &e, "nonce issued for"),
+        ("grant", "ended", &d, "the session has ended"),
+        ("permission", "ended", &e, "was not used"),
+    ];
+    assert_eq!(steps.len(), expected.len(), "{steps:#?}");
+    for (step, (event, status, folder, says)) in steps.iter().zip(expected) {
+        assert_eq!(
+            (&step["event"], &step["status"]),
+            (&json!(event), &json!(status))
+        );
+        let message = step["message"].as_str().unwrap();
+        assert!(message.contains(folder.as_str()), "{message}");
+        assert!(message.contains(says), "{message}");
+    }
+    assert_eq!(steps[1]["turn_id"], done.string("turn_id"));
+    // What would open a folder stands in no record but the planner's own calls.
+    let own = |r: &&Value| r["event"] != "call" && r.to_string().contains(&nonce);
+    assert_eq!(trail.iter().filter(own).count(), 0);
     assert_eq!(place.verify()["ok"], true);
+}
+
+#[test]
+fn what_time_ends_is_on_record_without_another_call() {
+    let place = Place::new();
+    place.write("d/a", "old");
+    place.write("e/a", "old");
+    let mut server = place
+        .start()
+        .env("HANDS_PERMISSIONS_GRANT_TTL_S", "10")
+        .env("HANDS_PERMISSIONS_NONCE_TTL_S", "10")
+        .open();
+    server
+        .call_granted("write_file", overwrite("d/a", "1"))
+        .ok();
+    nonce_for(&mut server, "e/a");
+    let expired = |event: &str| {
+        let is = |r: &Value| r["event"] == event && r["status"] == "expired";
+        place.trail().iter().any(is)
+    };
+    until("both are on record", Duration::from_secs(60), || {
+        expired("grant") && expired("permission")
+    });
+    server.end();
+    let ended = place.trail().iter().any(|r| r["status"] == "ended");
+    assert!(!ended, "what has ended does not end again");
 }

@@ -182,3 +182,32 @@ fn fifty_calls_in_a_row() {
     server.end();
     assert!(began.elapsed() < END + SOON);
 }
+
+#[test]
+fn what_a_killed_command_had_set_aside_is_put_back_at_the_start() {
+    use std::os::unix::fs::MetadataExt;
+    let place = Place::new();
+    // One server makes the home.
+    place.open().end();
+    let aside = place.write(".hands-aside-1-0", "the person's\n");
+    let info = aside.metadata().unwrap();
+    let note = json!({
+        "folder": place.workspace(),
+        "name": ".hands-aside-1-0",
+        "origin": "letter.txt",
+        "files": [[info.dev(), info.ino()]],
+        "goes_back": true,
+    });
+    let notes = place.home().join("work/recovery/asides");
+    common::put(&notes.join("killed"), format!("{note}\n"));
+    let server = place.open();
+    assert_eq!(place.read("letter.txt"), b"the person's\n");
+    assert!(!aside.exists() && !notes.join("killed").exists());
+    let log = place.home().join("logs/server_lifecycle.jsonl");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(
+        log.contains("leftovers") && log.contains("letter.txt"),
+        "{log}"
+    );
+    server.end();
+}

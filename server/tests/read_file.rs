@@ -427,6 +427,64 @@ fn the_whole_of_a_cut_output_is_readable_under_its_origins_protection() {
     server.end();
 }
 
+/// What came to be protected since it was kept, or always was, is not read through its copy: by no
+/// name that the copy, its compressed form or its record has.
+#[test]
+fn a_copy_of_a_protected_file_is_protected() {
+    let place = Place::new();
+    let file = place.write("later.txt", "secret content\n".repeat(1000));
+    let mut server = place.open();
+    let args = json!({"path": "later.txt", "content": "new", "overwrite": true});
+    let kept = server.call_granted("write_file", args).ok();
+    let kept = kept.path("previous_recovery_path");
+    let other = json!({"path": "open.txt", "content": "x"});
+    server.call("write_file", other).ok();
+    let args = json!({"path": "open.txt", "content": "new", "overwrite": true});
+    let open = server.call_granted("write_file", args).ok();
+    let open = open.path("previous_recovery_path");
+    server.end();
+
+    let beside = |path: &std::path::Path, end: &str| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        path.with_file_name(format!("{name}{end}"))
+    };
+    let record = beside(&kept, ".meta.json");
+    let text = std::fs::read_to_string(&record).unwrap();
+    assert!(text.contains("\"session_id\":\"s-"), "{text}");
+    let protect = format!("[protect]\npaths = [{:?}]\n", file.to_str().unwrap());
+    std::fs::write(place.home().join("config.toml"), protect).unwrap();
+    let mut server = place.open();
+    for path in [&kept, &record] {
+        for how in ["auto", "text", "metadata"] {
+            let args = json!({"path": path, "as": how});
+            let reply = server.call("read_file", args).expect("protected_path");
+            assert!(!reply.text().contains("secret content"), "{}", reply.text());
+        }
+    }
+    let read = server.call("read_file", json!({"path": open})).ok();
+    assert_eq!(read.text(), "x");
+    // A link in the workspace leads no further.
+    std::os::unix::fs::symlink(&kept, place.at("link")).unwrap();
+    let reply = server.call("read_file", json!({"path": "link"}));
+    assert!(!reply.text().contains("secret content"), "{}", reply.text());
+    // Compressed, under both names.
+    let packed = [(&kept, "protected_path"), (&open, "unsupported")];
+    for (path, code) in packed {
+        std::fs::rename(path, beside(path, ".packed.gz")).unwrap();
+        for path in [path.clone(), beside(path, ".packed.gz")] {
+            let reply = server.call("read_file", json!({"path": path}));
+            let reply = reply.expect(code);
+            assert!(!reply.text().contains("secret content"), "{}", reply.text());
+        }
+    }
+    // A content whose record is gone is nobody's.
+    std::fs::remove_file(beside(&open, ".meta.json")).unwrap();
+    server
+        .call("read_file", json!({"path": beside(&open, ".packed.gz")}))
+        .expect("protected_path");
+    server.end();
+}
+
 #[test]
 fn a_file_that_changes_is_read_as_it_is_now() {
     let place = Place::new();

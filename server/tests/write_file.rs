@@ -219,6 +219,51 @@ fn a_write_that_fails_leaves_the_old_content() {
     );
 }
 
+/// An entry of the recovery folder as another day left it.
+fn old_entry(place: &Place, day: &str, content: &str) -> std::path::PathBuf {
+    let folder = place.home().join("work/recovery").join(day);
+    let path = put(&folder.join("t-0-1-old"), content);
+    let record =
+        format!("{{\"origin\":\"/x/old\",\"turn_id\":\"t-0\",\"ts\":\"{day}T00:00:00.000Z\"}}");
+    put(&folder.join("t-0-1-old.meta.json"), record);
+    path
+}
+
+#[test]
+fn old_recovery_files_make_room_and_the_trail_says_so() {
+    let place = Place::new();
+    place.write("a.txt", "0123456789");
+    place.write("b.txt", "0123456789");
+    let start = place.start().env("HANDS_LIMITS_RECOVERY_BYTES", "25");
+    let mut server = start.open();
+    let old = old_entry(&place, "2020-01-01", "xxxxxxxxxxxxxxxxxxxx");
+    let args = json!({"path": "a.txt", "content": "new", "overwrite": true});
+    server.call_granted("write_file", args).ok();
+    assert!(!old.exists());
+    let said = "1 recovery entries (20 bytes) kept until 2020-01-01T00:00:00.000Z were dropped";
+    let notes = place.trail_lines();
+    assert!(notes.iter().any(|line| line.contains(said)), "{notes:#?}");
+    // A command's, too; and what is young makes no room.
+    let older = old_entry(&place, "2019-01-01", "xxxxxxxxxxxx");
+    let reply = server.bash("echo new > b.txt").ok();
+    assert!(!older.exists() && reply.text().contains("were dropped to make room"));
+    let notes = place.trail_lines();
+    let notes = notes
+        .iter()
+        .filter(|line| line.contains("dropped to make room"));
+    assert!(notes.count() >= 2);
+    place.write("c.txt", "0123456789");
+    let args = json!({"path": "c.txt", "content": "new", "overwrite": true});
+    let refused = server.call_granted("write_file", args).expect("too_large");
+    assert!(
+        refused.text().contains("handsctl recovery rotate"),
+        "{}",
+        refused.text()
+    );
+    assert_eq!(place.read("c.txt"), b"0123456789");
+    server.end();
+}
+
 #[test]
 fn read_only_files_stay() {
     if is_root() {

@@ -115,12 +115,15 @@ async def runs_commands(hands):
     check(facts["stdout"] == "hello\n" and facts["stderr"] == "oops\n", "both streams", facts)
     facts = await hands.call("bash", {"command": "exit 3"}, "process")
     check(facts["exit_code"] == 3, "the exit code is told", facts)
-    kept = hands.workspace / "new.txt"
-    await hands.call("bash", {"command": "rm new.txt"}, "delete_blocked")
-    python = "import os; os.remove('new.txt')"
+    # It was there before, though `edit` has written it anew; `new.txt` is the session's own.
+    kept = hands.workspace / "papers" / "old.txt"
+    await hands.call("bash", {"command": "rm papers/old.txt"}, "delete_blocked")
+    python = "import os; os.remove('papers/old.txt')"
     facts = await hands.call("bash", {"command": f'python3 -c "{python}"'}, "process")
     check("PermissionError" in facts["stderr"], "the kernel refused it", facts)
     check(kept.exists(), "the file is still there", kept)
+    await hands.call("bash", {"command": "rm new.txt"}, "ok")
+    check(not (hands.workspace / "new.txt").exists(), "what the session made is gone", kept)
 
 
 async def tells_progress(hands):

@@ -141,8 +141,11 @@ async function runsCommands(hands) {
   check(both.stdout === "hello\n" && both.stderr === "oops\n", "both streams are told", both);
   const failed = await hands.call("bash", { command: "exit 3" }, "process");
   check(failed.exit_code === 3, "the exit code is told", failed);
-  await hands.call("bash", { command: "rm new.txt" }, "delete_blocked");
-  check(existsSync(hands.path("new.txt")), "the file is still there");
+  // It was there before, though `edit` has written it anew; `new.txt` is the session's own.
+  await hands.call("bash", { command: "rm papers/old.txt" }, "delete_blocked");
+  check(existsSync(hands.path("papers/old.txt")), "the file is still there");
+  await hands.call("bash", { command: "rm new.txt" }, "ok");
+  check(!existsSync(hands.path("new.txt")), "what the session made is gone");
 }
 
 async function tellsProgress(hands) {

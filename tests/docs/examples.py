@@ -21,7 +21,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PORT = "127.0.0.1:8765"
 # What can be run anywhere without asking anybody or changing anything outside the home.
-SAFE = ("call", "clients", "config", "doctor", "logs", "sessions", "status", "tools", "service print")
+SAFE = (
+    "call", "clients", "config", "doctor", "logs", "policy", "recovery list", "sessions", "status", "tools", "service print",
+)
 PATIENCE_S = 60
 # curl says with 28 that its --max-time is over, which is how a stream is left.
 STREAM_LEFT = 28

@@ -1,12 +1,15 @@
 //! Names of recovery files: safe for any file system, whatever a planner called the original.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::fsx::{TEMP_PREFIX, clip};
 use crate::limits::{MAX_NAME_BYTES, MAX_NAME_CHARS, MAX_TURN_CHARS};
 
 const META: &str = ".meta.json";
+/// Ends the name of a content that a rotation compressed.
+const PACKED: &str = ".packed.gz";
 
 /// `<turn>-<number>-<name>`, each part sanitised.
 pub(super) fn content_name(turn_id: &str, number: u32, name: &str) -> String {
@@ -37,11 +40,15 @@ fn sanitise(name: &str) -> String {
     if name.is_empty() {
         name.push_str("file");
     }
-    // The record of another file must not share a name with a content.
-    if name.ends_with(META) {
-        name = name.replace(META, "_meta_json");
+    // The record of another file must not share a name with a content, nor a compressed content
+    // with one that is not. Shortening comes first: it can make such an end.
+    let mut name = shorten(&name);
+    for (end, instead) in [(META, "_meta_json"), (PACKED, "_packed_gz")] {
+        if name.ends_with(end) {
+            name = name.replace(end, instead);
+        }
     }
-    shorten(&name)
+    name
 }
 
 fn shorten(name: &str) -> String {
@@ -59,17 +66,53 @@ fn shorten(name: &str) -> String {
     format!("{stem}{extension}")
 }
 
-/// Where the record of a recovery file is.
+/// Where the record of a recovery file is, whether that is compressed or not.
 pub(super) fn meta_path(content: &Path) -> PathBuf {
-    let mut name = content.as_os_str().to_owned();
-    name.push(META);
+    with(plain_path(content), META)
+}
+
+/// Where a content is when it is compressed.
+pub(super) fn packed_path(content: &Path) -> PathBuf {
+    with(plain_path(content), PACKED)
+}
+
+/// Where a content is when it is not compressed.
+pub(super) fn plain_path(content: &Path) -> PathBuf {
+    match without(content, PACKED) {
+        Some(plain) => plain,
+        None => content.to_path_buf(),
+    }
+}
+
+/// Where the content of a record is when it is not compressed.
+pub(super) fn content_path(record: &Path) -> Option<PathBuf> {
+    without(record, META)
+}
+
+fn with(path: PathBuf, end: &str) -> PathBuf {
+    let mut name = path.into_os_string();
+    name.push(end);
     PathBuf::from(name)
+}
+
+fn without(path: &Path, end: &str) -> Option<PathBuf> {
+    let name = path.as_os_str().as_bytes().strip_suffix(end.as_bytes())?;
+    Some(PathBuf::from(OsStr::from_bytes(name)))
 }
 
 /// Whether a name in a day's folder is a content, neither a record nor temporary.
 pub(super) fn is_content(name: &OsStr) -> bool {
-    let name = name.as_encoded_bytes();
-    !name.ends_with(META.as_bytes()) && !name.starts_with(TEMP_PREFIX.as_bytes())
+    !is_record(name) && !name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes())
+}
+
+/// Whether a name in a day's folder is a record.
+pub(super) fn is_record(name: &OsStr) -> bool {
+    name.as_encoded_bytes().ends_with(META.as_bytes())
+}
+
+/// Whether a content is compressed.
+pub(super) fn is_packed(name: &OsStr) -> bool {
+    name.as_encoded_bytes().ends_with(PACKED.as_bytes())
 }
 
 /// Whether a name is a day: `2026-11-03`.
@@ -105,6 +148,16 @@ mod tests {
         let name = content_name("t", 1, "x.meta.json");
         assert!(is_content(OsStr::new(&name)), "{name}");
         assert!(!is_content(OsStr::new("t-1-x.meta.json")));
+        let name = content_name("t", 1, "x.packed.gz");
+        assert!(!is_packed(OsStr::new(&name)), "{name}");
+        // Where a long name is cut, such an end can come about.
+        for (stem, extension) in [(".packed", ".gz"), (".meta", ".json")] {
+            let room = MAX_NAME_CHARS - stem.len() - extension.len();
+            let long = format!("{}{stem}{}{extension}", "x".repeat(room), "y".repeat(50));
+            let name = content_name("t", 1, &long);
+            let name = OsStr::new(&name);
+            assert!(is_content(name) && !is_packed(name), "{name:?}");
+        }
         assert!(is_day(OsStr::new("2026-11-03")) && !is_day(OsStr::new("2026-11-0x")));
     }
 
@@ -114,7 +167,10 @@ mod tests {
             let made = content_name(&turn, 100_000, &name);
             prop_assert!(made.len() + META.len() <= 255);
             prop_assert!(!made.contains(['/', '\0', '\n']));
-            prop_assert!(is_content(OsStr::new(&made)));
+            prop_assert!(is_content(OsStr::new(&made)) && !is_packed(OsStr::new(&made)));
+            let path = Path::new("/d").join(&made);
+            prop_assert_eq!(plain_path(&packed_path(&path)), path.clone());
+            prop_assert_eq!(content_path(&meta_path(&packed_path(&path))), Some(path));
             prop_assert!(!made.starts_with('.'));
         }
     }

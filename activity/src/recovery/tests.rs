@@ -1,6 +1,9 @@
+mod leftovers;
+mod restoring;
+mod rotation;
+
 use super::*;
-use crate::limits::STALE_TEMP_S;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
@@ -124,9 +127,12 @@ fn a_folder_is_no_file() {
 #[test]
 fn a_reserved_path_is_free_and_nobody_elses() {
     let (_dir, recovery) = open(100);
-    let path = recovery.reserve("t", "output.log", "spill").unwrap();
+    let path = recovery.reserve(3, "t", "output.log", "spill").unwrap();
     assert!(!path.exists());
-    assert_ne!(recovery.reserve("t", "output.log", "spill").unwrap(), path);
+    assert_ne!(
+        recovery.reserve(3, "t", "output.log", "spill").unwrap(),
+        path
+    );
     assert_eq!(recovery.origin_of(&path), Some(None));
     assert_eq!(recovery.list().unwrap(), [], "nothing was written yet");
     fsx::create_new(&path).unwrap().write_all(b"abc").unwrap();
@@ -180,25 +186,6 @@ fn an_origin_that_is_not_utf8_is_kept_exactly() {
 }
 
 #[test]
-fn stale_temporary_files_are_cleared_and_young_ones_are_not() {
-    let (_dir, recovery) = open(100);
-    let day = recovery.day().unwrap();
-    let (old, young) = (fsx::temp_path(&day), fsx::temp_path(&day));
-    for path in [&old, &young] {
-        fs::write(path, b"half").unwrap();
-    }
-    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(STALE_TEMP_S + 60);
-    File::options()
-        .write(true)
-        .open(&old)
-        .unwrap()
-        .set_modified(long_ago)
-        .unwrap();
-    Recovery::open(&recovery.given, recovery.limits).unwrap();
-    assert!(!old.exists() && young.exists());
-}
-
-#[test]
 fn content_without_a_record_is_not_overwritten() {
     let (_dir, recovery) = open(100);
     let day = recovery.day().unwrap();
@@ -206,4 +193,59 @@ fn content_without_a_record_is_not_overwritten() {
     let entry = recovery.store_bytes(b"new", None, "t", "x", "").unwrap();
     assert_eq!(entry.path, day.join("t-2-x"));
     assert_eq!(fs::read(day.join("t-1-x")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_file_is_adopted_and_given_back() {
+    use std::os::fd::AsFd;
+    let (dir, recovery) = open(10);
+    let origin = dir.path().join("notes.md");
+    let folder = File::open(dir.path()).unwrap();
+    // Larger than what would be copied: nothing is.
+    fs::write(&origin, "longer than ten bytes").unwrap();
+    let name = OsStr::new("notes.md");
+    let entry = recovery
+        .adopt(folder.as_fd(), name, &origin, "t", "replaced")
+        .unwrap();
+    assert!(!origin.exists());
+    assert_eq!(fs::read(&entry.path).unwrap(), b"longer than ten bytes");
+    assert_eq!(entry.bytes, 21);
+    assert_eq!(recovery.total_bytes(), 21);
+    assert_eq!(recovery.origin_of(&entry.path), Some(Some(origin.clone())));
+    assert_eq!(recovery.list().unwrap().len(), 1);
+    // A name that is taken is not taken over.
+    fs::write(&origin, "newer").unwrap();
+    assert!(
+        recovery
+            .give_back(&entry.path, folder.as_fd(), name)
+            .is_err()
+    );
+    assert_eq!(fs::read(&origin).unwrap(), b"newer");
+    fs::remove_file(&origin).unwrap();
+    recovery
+        .give_back(&entry.path, folder.as_fd(), name)
+        .unwrap();
+    assert_eq!(fs::read(&origin).unwrap(), b"longer than ten bytes");
+    assert!(names(&recovery).is_empty());
+    let missing = recovery.adopt(folder.as_fd(), OsStr::new("no"), &origin, "t", "replaced");
+    assert!(missing.is_err() && names(&recovery).is_empty());
+}
+
+#[test]
+fn many_files_of_a_turn_get_a_name_each() {
+    let (dir, recovery) = open(100);
+    let origin = dir.path().join("a");
+    let store = |recovery: &Recovery, name: &str| {
+        let kept = recovery.store_bytes(b"x", Some(&origin), "t", name, "changed");
+        kept.unwrap().path
+    };
+    let mut paths: Vec<_> = (0..20).map(|_| store(&recovery, "a")).collect();
+    paths.extend((0..5).map(|_| store(&recovery.without_sync(), "b")));
+    paths.push(store(
+        &Recovery::open(recovery.folder(), recovery.limits).unwrap(),
+        "a",
+    ));
+    paths.sort();
+    paths.dedup();
+    assert_eq!(paths.len(), 26);
 }

@@ -2,11 +2,11 @@
 
 use super::sessions;
 use crate::exit::{Exit, Failure};
-use crate::output::{harmless, one_line};
+use crate::output::{harmless, one_line, size};
 use crate::{Context, daemon, when};
 use hands_control::Client;
 use hands_control::types::daemon::{Child, ChildState, Readiness, Status, Tunnel};
-use hands_control::types::server::Sessions;
+use hands_control::types::server::{RecoveryUse, Sessions};
 use serde_json::json;
 use time::OffsetDateTime;
 
@@ -101,6 +101,10 @@ fn screen(found: &Status, sessions: &Sessions) -> Vec<String> {
             .trim_end()
             .to_owned(),
         ));
+    }
+    let server = found.server_status.as_ref();
+    if let Some(held) = server.and_then(|server| server.recovery.as_ref()) {
+        lines.push(line("recovery", recovery(held)));
     }
     for call in &found.last_calls {
         let took = call
@@ -216,6 +220,35 @@ fn sandbox(found: &Status) -> String {
     text
 }
 
+/// What the recovery folder holds, and what was dropped from it by itself.
+fn recovery(held: &RecoveryUse) -> String {
+    let mut text = format!(
+        "{} of {} in {} {}",
+        size(held.bytes),
+        size(held.max_bytes),
+        held.entries,
+        if held.entries == 1 {
+            "entry"
+        } else {
+            "entries"
+        }
+    );
+    if let Some(last) = &held.last_dropped
+        && last.by == "room"
+    {
+        text.push_str(&format!(
+            "; {} entries kept until {} were dropped {} ago to make room",
+            last.entries,
+            last.until,
+            span(&last.ts)
+        ));
+    }
+    if held.bytes / 10 >= held.max_bytes / 100 * 9 {
+        text.push_str("; nearly full: handsctl recovery rotate");
+    }
+    text
+}
+
 fn connected(sessions: &Sessions) -> String {
     let names: Vec<String> = sessions.sessions.iter().map(sessions::client).collect();
     match names.len() {
@@ -244,4 +277,44 @@ fn next(found: &Status) -> Vec<String> {
         );
     }
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hands_control::types::server::Dropped;
+
+    #[test]
+    fn what_the_recovery_folder_holds_is_said() {
+        let mut held = RecoveryUse {
+            bytes: 3 << 20,
+            max_bytes: 1 << 30,
+            entries: 12,
+            last_dropped: None,
+        };
+        assert_eq!(recovery(&held), "3.0 MiB of 1.0 GiB in 12 entries");
+        let mut last = Dropped {
+            ts: "2026-11-30T12:00:00.000Z".into(),
+            by: "room".into(),
+            entries: 7,
+            bytes: 1,
+            until: "2026-10-01T00:00:00.000Z".into(),
+        };
+        held.last_dropped = Some(last.clone());
+        let said = recovery(&held);
+        assert!(
+            said.contains("7 entries kept until 2026-10-01T00:00:00.000Z were dropped"),
+            "{said}"
+        );
+        // What a person asked for is no news to them.
+        last.by = "rotation".into();
+        held.last_dropped = Some(last);
+        held.bytes = (1 << 30) - 1000;
+        let said = recovery(&held);
+        assert!(!said.contains("dropped"), "{said}");
+        assert!(
+            said.ends_with("nearly full: handsctl recovery rotate"),
+            "{said}"
+        );
+    }
 }

@@ -18,7 +18,15 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Place {
-        let dir = Folder::temporary();
+        Place::of(Folder::temporary())
+    }
+
+    /// One outside `/tmp`, which is a private one for commands.
+    pub(crate) fn outside_tmp() -> Place {
+        Place::of(Folder::new(Path::new("/var/tmp"), "hands-test-"))
+    }
+
+    fn of(dir: Folder) -> Place {
         let root = dir.path().to_owned();
         std::fs::create_dir_all(root.join("ann/Hands")).unwrap();
         Place { _dir: dir, root }

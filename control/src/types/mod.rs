@@ -2,4 +2,5 @@
 //! neighbouring versions understand each other.
 
 pub mod daemon;
+pub mod policy;
 pub mod server;

@@ -6,18 +6,23 @@
 //! So a line that cannot be understood is let through here, and [`look`] says why it is
 //! [`Verdict::Unsure`].
 //!
-//! What every target of is literally below the session's private tmp (`/tmp/…`, `"$TMPDIR"/…`) is
-//! not refused.
+//! What every target of is below the session's private tmp (`/tmp/…`, `"$TMPDIR"/…`) is not refused.
+//! Where the sandbox lets commands remove what they made, [`look_at`] refuses only what is known to
+//! stay: what is not there yet, or not named by the line, is left to the sandbox.
 
 mod braces;
 mod expand;
+mod folder;
 mod git;
+mod ground;
 mod print;
 mod programs;
 mod rules;
 mod run;
 mod scan;
 mod word;
+
+pub use ground::{Ground, Scene, Standing};
 
 use crate::limits::MAX_QUOTED_CHARS;
 
@@ -60,9 +65,13 @@ pub fn check(line: &str) -> Result<(), CommandRefusal> {
 /// Looks at a line. Size, depth and time of the look are bounded by [`crate::limits`].
 #[must_use]
 pub fn look(line: &str) -> Verdict {
-    let mut scan = scan::Scan::default();
-    scan.script(line, 0);
-    scan.verdict()
+    scan::Scan::new(None).look(line)
+}
+
+/// Looks at a line that is going to run in this scene.
+#[must_use]
+pub fn look_at(line: &str, scene: &Scene<'_>) -> Verdict {
+    scan::Scan::new(Some(scene)).look(line)
 }
 
 /// The first characters of `text` on one line, with a mark where it was cut.
@@ -78,19 +87,36 @@ fn quote(text: &str) -> String {
     quoted
 }
 
+/// What a refusal adds to the advice where a file that was there can be given another name.
+const MOVE_ASIDE: &str = "`mv` to a free name in the same workspace takes it out of the way";
+
 impl CommandRefusal {
-    fn new(part: &str, rule: &'static str, because: &str, hint: &str) -> Self {
+    fn new(part: &str, rule: &rules::Rule, reason: &rules::Reason) -> Self {
         let part = quote(part);
-        Self {
-            message: format!(
-                "refused to run `{part}`: {because}, and commands delete no files here"
+        let because = rule.because;
+        let (why, hint) = match reason {
+            rules::Reason::NothingGoes => (
+                "commands delete no files here".to_owned(),
+                rule.hint.to_owned(),
             ),
+            rules::Reason::Stays(path) => (
+                format!(
+                    "{} was there before: commands remove only what commands of this session made",
+                    quote(path)
+                ),
+                format!("{}; {MOVE_ASIDE}", rule.hint),
+            ),
+        };
+        Self {
+            message: format!("refused to run `{part}`: {because}, and {why}"),
             part,
-            rule,
-            hint: hint.to_owned(),
+            rule: rule.id,
+            hint,
         }
     }
 }
 
+#[cfg(test)]
+mod scene_tests;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,8 @@
 //! The rules: which commands plainly delete.
 
+use std::borrow::Cow;
+
+use super::ground::{Standing, View};
 use super::word::Word;
 
 /// When a rule applies to a command of its programs.
@@ -30,6 +33,20 @@ pub(super) enum Targets {
     Roots,
 }
 
+/// Which removals are certain where commands may remove what they made: only these are refused
+/// early there, and only if what they name stays.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sure {
+    /// What the operands name, but for so many of the first ones.
+    After(usize),
+    /// Files that the operands name, but for the last one. What is in a folder is not known.
+    FilesButLast,
+    /// What `find` starts at, where no test chooses among it; a file in any case.
+    Roots,
+    /// None: what goes depends on what the program finds.
+    Nothing,
+}
+
 /// A kind of deletion, with examples that a test runs.
 pub(super) struct Rule {
     /// Its name in a refusal.
@@ -39,6 +56,8 @@ pub(super) struct Rule {
     /// Letters of short options that take a value.
     pub(super) short_values: &'static str,
     pub(super) when: When,
+    /// What it certainly removes.
+    pub(super) sure: Sure,
     /// What the command does; a clause.
     pub(super) because: &'static str,
     /// What to do instead.
@@ -59,6 +78,7 @@ pub(super) const RULES: &[Rule] = &[
         programs: &["rm", "grm", "rimraf", "srm", "rmtrash", "safe-rm"],
         short_values: "",
         when: When::Operand,
+        sure: Sure::After(0),
         because: "it deletes files",
         hint: ASK,
         matches: &[
@@ -80,6 +100,7 @@ pub(super) const RULES: &[Rule] = &[
         programs: &["unlink", "gunlink"],
         short_values: "",
         when: When::Operand,
+        sure: Sure::After(0),
         because: "it deletes a file",
         hint: ASK,
         matches: &["unlink v"],
@@ -90,6 +111,7 @@ pub(super) const RULES: &[Rule] = &[
         programs: &["rmdir", "grmdir"],
         short_values: "",
         when: When::Operand,
+        sure: Sure::After(0),
         because: "it deletes a folder",
         hint: "leave the empty folder, or ask your user to delete it",
         matches: &["rmdir emptyd", "rmdir -p a/b"],
@@ -100,6 +122,7 @@ pub(super) const RULES: &[Rule] = &[
         programs: &["shred", "gshred", "wipe", "scrub"],
         short_values: "nsNS",
         when: When::Operand,
+        sure: Sure::After(0),
         because: "it destroys what a file holds beyond recovery",
         hint: ASK,
         matches: &["shred v", "shred -u -n 3 v", "wipe -f v"],
@@ -110,6 +133,7 @@ pub(super) const RULES: &[Rule] = &[
         programs: &["trash", "trash-put", "trash-rm", "gvfs-trash"],
         short_values: "",
         when: When::Operand,
+        sure: Sure::After(0),
         because: "it takes files away",
         hint: "ask your user to move the file to the bin",
         matches: &["trash v", "trash-put v w"],
@@ -123,6 +147,7 @@ pub(super) const RULES: &[Rule] = &[
             any: &["trash", "remove"],
             unless: &["--list", "--restore"],
         },
+        sure: Sure::After(0),
         because: "it takes files away",
         hint: "ask your user to move the file to the bin",
         matches: &["gio trash v", "gio remove v"],
@@ -137,6 +162,7 @@ pub(super) const RULES: &[Rule] = &[
             unless: &[],
             targets: Targets::Roots,
         },
+        sure: Sure::Roots,
         because: "-delete deletes what it finds",
         hint: "list the files without -delete, and ask your user to delete them",
         matches: &[
@@ -158,6 +184,7 @@ pub(super) const RULES: &[Rule] = &[
             any: &["clean"],
             unless: &["-n", "--dry-run", "-h", "--help"],
         },
+        sure: Sure::Nothing,
         because: "it deletes files that git does not know",
         hint: "list them with `git clean -n`, and ask your user to delete them",
         matches: &["git clean -fd", "git -C repo clean -xdf"],
@@ -176,6 +203,7 @@ pub(super) const RULES: &[Rule] = &[
             any: &["rm"],
             unless: &["--cached", "-n", "--dry-run", "-h", "--help"],
         },
+        sure: Sure::Nothing,
         because: "it deletes the files as well as their entries in the index",
         hint: "take the file out of the index with `git rm --cached`, and ask your user to delete it",
         matches: &["git rm v", "git rm -qf v", "git -c x.y=z rm -r d"],
@@ -194,6 +222,7 @@ pub(super) const RULES: &[Rule] = &[
             any: &["rm", "remove", "purge", "clean"],
             unless: &["--print", "-p", "-n", "--dry-run"],
         },
+        sure: Sure::After(0),
         because: "it deletes files",
         hint: "use `hg forget`, and ask your user to delete the file",
         matches: &["hg rm v", "hg purge"],
@@ -207,6 +236,7 @@ pub(super) const RULES: &[Rule] = &[
             any: &["rm", "remove", "delete", "del"],
             unless: &["--keep-local"],
         },
+        sure: Sure::After(0),
         because: "it deletes files",
         hint: "use `svn delete --keep-local`, and ask your user to delete the file",
         matches: &["svn rm v", "svn delete v"],
@@ -221,6 +251,7 @@ pub(super) const RULES: &[Rule] = &[
             unless: &["-n", "--dry-run"],
             targets: Targets::Operands,
         },
+        sure: Sure::FilesButLast,
         because: "it deletes the files at the source",
         hint: "copy without --remove-source-files",
         matches: &[
@@ -238,6 +269,7 @@ pub(super) const RULES: &[Rule] = &[
             unless: &["-n", "--dry-run"],
             targets: Targets::Last,
         },
+        sure: Sure::Nothing,
         because: "it deletes files at the target",
         hint: "copy without --delete, or list what it would delete with --dry-run",
         matches: &[
@@ -253,17 +285,23 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "archive-remove",
-        programs: &["tar", "gtar", "bsdtar", "star"],
-        short_values: "",
+        programs: TAR,
+        short_values: "fbCTXIgKLNVHF",
         when: When::Option {
             any: &["--remove-files"],
             unless: &[],
             targets: Targets::Operands,
         },
+        sure: Sure::After(0),
         because: "it deletes what it has packed",
         hint: "pack without --remove-files",
         matches: &["tar czf a.tgz --remove-files d"],
-        passes: &["tar czf a.tgz d", "tar xf a.tgz"],
+        passes: &[
+            "tar czf a.tgz d",
+            "tar xf a.tgz",
+            "tar czf a.tgz --remove-files /tmp/d",
+            "tar -cf a.tar --remove-files /tmp/d",
+        ],
     },
     Rule {
         id: "zip-move",
@@ -274,6 +312,7 @@ pub(super) const RULES: &[Rule] = &[
             unless: &[],
             targets: Targets::Operands,
         },
+        sure: Sure::After(1),
         because: "it deletes what it has packed",
         hint: "pack without -m",
         matches: &["zip -m a.zip v", "zip -rm a.zip d"],
@@ -288,12 +327,33 @@ pub(super) const RULES: &[Rule] = &[
             unless: &[],
             targets: Targets::Operands,
         },
+        sure: Sure::After(2),
         because: "it deletes what it has packed",
         hint: "pack without -sdel",
         matches: &["7z a -sdel a.7z v"],
         passes: &["7z a a.7z v", "7z x a.7z"],
     },
 ];
+
+const TAR: &[&str] = &["tar", "gtar", "bsdtar", "star"];
+
+/// The arguments as the rules read them: `tar cfz a` is `tar -czf a`.
+pub(super) fn plain_arguments<'w>(name: &str, args: &'w [Word]) -> Cow<'w, [Word]> {
+    let letters = match args.first().map(Word::literal) {
+        Some(Some(word)) if TAR.contains(&name) => word,
+        _ => return Cow::Borrowed(args),
+    };
+    if letters.is_empty() || !letters.bytes().all(|b| b.is_ascii_alphabetic()) {
+        return Cow::Borrowed(args);
+    }
+    let (file, mut others): (String, String) = letters.chars().partition(|c| *c == 'f');
+    others.insert(0, '-');
+    let mut plain = args.to_vec();
+    if let Some(first) = plain.first_mut() {
+        *first = Word::from_text(&(others + &file));
+    }
+    Cow::Owned(plain)
+}
 
 /// A command that rules are asked about.
 pub(super) struct Command<'w> {
@@ -309,50 +369,95 @@ pub(super) struct Command<'w> {
     pub(super) takes_more: bool,
 }
 
-/// The first rule that refuses `command`.
-pub(super) fn refusing(command: &Command<'_>) -> Option<&'static Rule> {
+/// Why a rule refuses.
+pub(super) enum Reason {
+    /// Commands remove nothing at all.
+    NothingGoes,
+    /// This path was there before.
+    Stays(String),
+}
+
+/// The first rule that refuses `command`, and why.
+pub(super) fn refusing(command: &Command<'_>, view: &View<'_>) -> Option<(&'static Rule, Reason)> {
     RULES
         .iter()
         .filter(|rule| rule.programs.contains(&command.name))
-        .find(|rule| rule.refuses(command))
+        .find_map(|rule| Some((rule, rule.refuses(command, view)?)))
 }
 
 impl Rule {
-    fn refuses(&self, command: &Command<'_>) -> bool {
+    fn refuses(&self, command: &Command<'_>, view: &View<'_>) -> Option<Reason> {
         let has_any = |options: &[&str]| options.iter().any(|o| has_option(command.args, o));
         let operands = operands(command.args, self.short_values);
-        match &self.when {
-            When::Operand => {
-                command.takes_more || (!operands.is_empty() && !all_below_tmp(&operands))
-            }
-            When::Option {
-                any,
-                unless,
-                targets,
-            } => {
-                let targets = match targets {
-                    Targets::Operands => operands,
-                    Targets::Last => operands.last().copied().into_iter().collect(),
-                    Targets::Roots => roots(command.args),
-                };
-                has_any(any) && !has_any(unless) && (command.takes_more || !all_below_tmp(&targets))
-            }
+        let view = &command
+            .folder
+            .map_or_else(|| view.clone(), |f| view.within(f));
+        let is_meant = match &self.when {
+            When::Operand => command.takes_more || !operands.is_empty(),
+            When::Option { any, unless, .. } => has_any(any) && !has_any(unless),
             When::Subcommand { any, unless } => {
-                let is_meant = command.subcommand.is_some_and(|sub| any.contains(&sub));
-                let in_tmp = match command.folder {
-                    Some(folder) => {
-                        folder.is_below_tmp() && operands.iter().all(|o| !o.head().starts_with('/'))
-                    }
-                    None => all_below_tmp(&operands),
-                };
-                is_meant && !has_any(unless) && (command.takes_more || !in_tmp)
+                command.subcommand.is_some_and(|sub| any.contains(&sub)) && !has_any(unless)
             }
+        };
+        if !is_meant || (!command.takes_more && self.is_in_tmp(command, &operands, view)) {
+            return None;
+        }
+        if view.nothing_goes() {
+            return Some(Reason::NothingGoes);
+        }
+        self.stays(command, &operands, view).map(Reason::Stays)
+    }
+
+    /// Whether all that the command removes lies in the private tmp.
+    fn is_in_tmp(&self, command: &Command<'_>, operands: &[&Word], view: &View<'_>) -> bool {
+        let all =
+            |targets: &[&Word]| !targets.is_empty() && targets.iter().all(|t| view.is_below_tmp(t));
+        match &self.when {
+            When::Operand => all(operands),
+            When::Option { targets, .. } => match targets {
+                Targets::Operands => all(operands),
+                Targets::Last => operands
+                    .last()
+                    .is_some_and(|last| all(std::slice::from_ref(last))),
+                Targets::Roots => match roots(command.args).as_slice() {
+                    [] => view.is_in_tmp(),
+                    roots => all(roots),
+                },
+            },
+            When::Subcommand { .. } if command.folder.is_some() || operands.is_empty() => {
+                view.is_in_tmp() && operands.iter().all(|o| view.is_below_tmp(o))
+            }
+            When::Subcommand { .. } => all(operands),
         }
     }
-}
 
-fn all_below_tmp(targets: &[&Word]) -> bool {
-    !targets.is_empty() && targets.iter().all(|t| t.is_below_tmp())
+    /// A path that the command certainly removes and that stays.
+    fn stays(&self, command: &Command<'_>, operands: &[&Word], view: &View<'_>) -> Option<String> {
+        let any = |targets: &[&Word], accept: fn(Standing) -> bool| {
+            targets.iter().find_map(|target| view.stays(target, accept))
+        };
+        let anything = |standing| standing != Standing::Open;
+        let file = |standing| standing == Standing::File;
+        match self.sure {
+            Sure::After(count) => any(operands.get(count..)?, anything),
+            Sure::FilesButLast => {
+                let (_, sources) = operands.split_last()?;
+                any(sources, file)
+            }
+            Sure::Roots => {
+                let roots = roots(command.args);
+                let tests = command.args.get(roots.len()..).unwrap_or_default();
+                let plain =
+                    |word: &Word| ["-delete", "-depth", "-H", "-L", "-P"].contains(&word.head());
+                match tests.iter().all(plain) {
+                    true if roots.is_empty() => any(&[&Word::from_text(".")], anything),
+                    true => any(&roots, anything),
+                    false => any(&roots, file),
+                }
+            }
+            Sure::Nothing => None,
+        }
+    }
 }
 
 /// The words that are no options: each that does not start with `-`, and each after `--`.

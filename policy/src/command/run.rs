@@ -25,7 +25,7 @@ pub(super) struct Context {
     pub(super) wrappers: usize,
 }
 
-impl Scan {
+impl Scan<'_> {
     /// Looks at one command.
     pub(super) fn run(&mut self, words: &[Word], context: &Context) {
         let Some((first, args)) = words.split_first() else {
@@ -46,6 +46,7 @@ impl Scan {
             self.run_git(args, context);
             return;
         }
+        let args = &*rules::plain_arguments(&name, args);
         let subcommand = operands(args, "").first().and_then(|w| w.literal());
         self.judge(
             &Command {
@@ -58,16 +59,12 @@ impl Scan {
             context,
         );
         self.run_inner(&name, args, context);
+        self.change_folder(&name, args);
     }
 
     fn judge(&mut self, command: &Command<'_>, context: &Context) {
-        if let Some(rule) = rules::refusing(command) {
-            self.refuse(CommandRefusal::new(
-                &context.part,
-                rule.id,
-                rule.because,
-                rule.hint,
-            ));
+        if let Some((rule, reason)) = rules::refusing(command, &self.view()) {
+            self.refuse(CommandRefusal::new(&context.part, rule, &reason));
         }
     }
 

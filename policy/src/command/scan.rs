@@ -7,6 +7,8 @@ use std::time::Instant;
 use tree_sitter::{Decode, Node, ParseOptions, ParseState, Parser, Tree};
 
 use super::expand::{expand, expand_value};
+use super::folder::{Folders, Level};
+use super::ground::{Scene, View};
 use super::print::printed;
 use super::run::Context;
 use super::word::{Part, Vars, Word};
@@ -17,8 +19,10 @@ use crate::limits::{
 };
 
 /// One look at a line and all the scripts in it.
-pub(super) struct Scan {
-    vars: Vars,
+pub(super) struct Scan<'a> {
+    scene: Option<&'a Scene<'a>>,
+    pub(super) folders: Folders,
+    pub(super) vars: Vars,
     nodes_left: usize,
     work_left: usize,
     start: Instant,
@@ -26,15 +30,42 @@ pub(super) struct Scan {
     doubt: Option<&'static str>,
 }
 
-impl Default for Scan {
-    fn default() -> Self {
-        Self {
+impl<'a> Scan<'a> {
+    /// A look at a line that runs in this scene; without one only what the line says is known.
+    pub(super) fn new(scene: Option<&'a Scene<'a>>) -> Self {
+        let mut scan = Self {
+            scene,
+            folders: Folders::new(scene.and_then(|scene| scene.folder.to_str())),
             vars: Vars::new(),
             nodes_left: MAX_COMMAND_NODES,
             work_left: MAX_EXPANDED_BYTES,
             start: Instant::now(),
             refusal: None,
             doubt: None,
+        };
+        if let Some(home) = scene.and_then(|scene| scene.home.to_str()) {
+            let home = vec![Word::from_text(home)];
+            scan.vars.insert("HOME".to_owned(), home);
+        }
+        scan.note_folder();
+        scan
+    }
+
+    /// Looks at the whole line.
+    pub(super) fn look(mut self, line: &str) -> Verdict {
+        self.script(line, 0);
+        match (self.refusal, self.doubt) {
+            (Some(refusal), _) => Verdict::Refused(refusal),
+            (None, Some(reason)) => Verdict::Unsure(reason),
+            (None, None) => Verdict::Clean,
+        }
+    }
+
+    /// How the command at hand sees the disk.
+    pub(super) fn view(&self) -> View<'a> {
+        View {
+            folder: self.folders.now().clone(),
+            scene: self.scene,
         }
     }
 }
@@ -66,16 +97,7 @@ impl<'s> Source<'s> {
     }
 }
 
-impl Scan {
-    /// What was found.
-    pub(super) fn verdict(self) -> Verdict {
-        match (self.refusal, self.doubt) {
-            (Some(refusal), _) => Verdict::Refused(refusal),
-            (None, Some(reason)) => Verdict::Unsure(reason),
-            (None, None) => Verdict::Clean,
-        }
-    }
-
+impl Scan<'_> {
     pub(super) fn refuse(&mut self, refusal: CommandRefusal) {
         self.refusal.get_or_insert(refusal);
     }
@@ -104,17 +126,22 @@ impl Scan {
             self.doubt(reason);
             return;
         }
-        match parse(text, self.start) {
-            Some(tree) => self.walk(
-                &tree,
-                &mut Source {
-                    text,
-                    depth,
-                    extras: Extras::new(),
-                },
-            ),
-            None => self.doubt("the line takes too long to parse"),
-        }
+        let Some(tree) = parse(text, self.start) else {
+            self.doubt("the line takes too long to parse");
+            return;
+        };
+        // A script within a script is a process of its own.
+        let outer = self.folders.enter();
+        self.walk(
+            &tree,
+            &mut Source {
+                text,
+                depth,
+                extras: Extras::new(),
+            },
+        );
+        self.folders.leave(outer);
+        self.note_folder();
     }
 
     fn walk(&mut self, tree: &Tree, source: &mut Source<'_>) {
@@ -132,6 +159,7 @@ impl Scan {
                 is_broken = true;
                 self.doubt("the line does not parse");
             }
+            self.at_node(node);
             // After an error a here-document's text may have been taken for commands.
             if !is_broken || !has_heredoc {
                 self.visit(node, source);
@@ -155,6 +183,21 @@ impl Scan {
         self.nodes_left == 0
             || self.work_left == 0
             || (self.nodes_left.is_multiple_of(256) && self.start.elapsed() > MAX_COMMAND_TIME)
+    }
+
+    /// Keeps track of the folder: what changes it in a subshell counts there alone, and what may
+    /// change it leaves it unknown.
+    fn at_node(&mut self, node: Node<'_>) {
+        let has_left = self.folders.left(node.start_byte());
+        if let Some(isolates) = isolation(node.kind()) {
+            self.folders.push(Level {
+                end: node.end_byte(),
+                isolates,
+            });
+        }
+        if has_left {
+            self.note_folder();
+        }
     }
 
     fn visit(&mut self, node: Node<'_>, source: &mut Source<'_>) {
@@ -368,6 +411,24 @@ impl Scan {
         };
         self.vars
             .insert(source.of(variable).to_owned(), vec![value]);
+    }
+}
+
+/// Whether this part of a script is a process of its own (or runs later), or else may be left out;
+/// `None` for what is simply carried out.
+fn isolation(kind: &str) -> Option<bool> {
+    match kind {
+        "subshell"
+        | "command_substitution"
+        | "process_substitution"
+        | "pipeline"
+        | "function_definition" => Some(true),
+        "if_statement"
+        | "while_statement"
+        | "for_statement"
+        | "c_style_for_statement"
+        | "case_statement" => Some(false),
+        _ => None,
     }
 }
 

@@ -41,6 +41,35 @@ impl Word {
         Self { parts: vec![part] }
     }
 
+    pub(super) fn from_text(text: &str) -> Self {
+        Self::from_part(Part::Text(text.to_owned()))
+    }
+
+    /// Whether it is a path that is taken from the working folder.
+    pub(super) fn is_relative(&self) -> bool {
+        match self.parts.first() {
+            Some(Part::Text(text)) => !text.starts_with('/'),
+            _ => false,
+        }
+    }
+
+    /// The path of a relative word from this folder.
+    pub(super) fn joined(&self, relative: &Self) -> Self {
+        let mut path = self.clone();
+        path.push_text("/");
+        path.append(relative);
+        path
+    }
+
+    /// The word with another known text at its beginning.
+    pub(super) fn with_head(&self, head: &str) -> Self {
+        let mut word = self.clone();
+        if let Some(Part::Text(text)) = word.parts.first_mut() {
+            head.clone_into(text);
+        }
+        word
+    }
+
     /// The word where it is known in full.
     pub(super) fn literal(&self) -> Option<String> {
         let mut whole = String::new();

@@ -1,5 +1,7 @@
 //! The policy: which real paths may be read, and where a write may go.
 
+mod grant;
+
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 

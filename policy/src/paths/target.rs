@@ -210,6 +210,19 @@ impl Target {
     /// # Errors
     /// As [`Target::parent`]; folders made before an error stay.
     pub fn create_parents(&self, mode: u32) -> Result<(Arc<OwnedFd>, OsString), Refusal> {
+        self.create_parents_noting(mode, &mut Vec::new())
+    }
+
+    /// The same; the folders that were made are added to `made`, also where a later one could not
+    /// be.
+    ///
+    /// # Errors
+    /// As for [`Target::create_parents`].
+    pub fn create_parents_noting(
+        &self,
+        mode: u32,
+        made: &mut Vec<Arc<OwnedFd>>,
+    ) -> Result<(Arc<OwnedFd>, OsString), Refusal> {
         let place = self.write_place();
         let Some((name, folders)) = place.tail.split_last() else {
             return self.parent();
@@ -217,7 +230,9 @@ impl Target {
         self.verify(place)?;
         let mut at = Arc::clone(&place.base);
         for folder in folders {
-            at = Arc::new(self.make_folder(&at, folder, mode)?);
+            let (next, is_new) = self.make_folder(&at, folder, mode)?;
+            at = Arc::new(next);
+            made.extend(is_new.then(|| Arc::clone(&at)));
         }
         Ok((at, name.clone()))
     }
@@ -269,20 +284,27 @@ impl Target {
         }
     }
 
-    fn make_folder(&self, at: &OwnedFd, folder: &OsStr, mode: u32) -> Result<OwnedFd, Refusal> {
+    /// Makes a folder unless it is there, and says whether it was not.
+    fn make_folder(
+        &self,
+        at: &OwnedFd,
+        folder: &OsStr,
+        mode: u32,
+    ) -> Result<(OwnedFd, bool), Refusal> {
         let failed = |error| {
             let what = format!("the folder {} for {}", folder.display(), self.asked);
             Refusal::system("make", &what, error)
         };
         #[allow(clippy::unnecessary_cast)] // mode_t is 16 bits wide on macOS
         let mode = Mode::from_raw_mode(mode as _);
-        match fs::mkdirat(at, folder, mode) {
+        let is_new = match fs::mkdirat(at, folder, mode) {
+            Ok(()) => true,
             // Another call may have made the same folder; if it is a real one it is the same path.
-            Ok(()) | Err(Errno::EXIST) => {}
+            Err(Errno::EXIST) => false,
             Err(error) => return Err(failed(error)),
-        }
+        };
         match look::open_folder(at.as_fd(), folder) {
-            Ok((fd, _)) => Ok(fd),
+            Ok((fd, _)) => Ok((fd, is_new)),
             Err(LookError::System(Errno::LOOP | Errno::NOTDIR)) | Err(LookError::Changed) => {
                 Err(Refusal::changed(&self.name()))
             }

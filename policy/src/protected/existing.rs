@@ -163,6 +163,8 @@ mod tests {
                 "bare.git/HEAD",
                 "bare.git/objects/x",
                 "bare.git/refs/x",
+                "bare.git/.env",
+                "bare.git/objects/de/id_rsa",
                 ".hg/hgrc",
                 "src/main.rs",
             ],
@@ -173,7 +175,13 @@ mod tests {
         let at = |name: &str| root.path().join(name);
         assert_eq!(
             found.secrets,
-            [at(".env"), at("a/b/id_ed25519"), at("node_modules/x/.env")]
+            [
+                at(".env"),
+                at("a/b/id_ed25519"),
+                at("bare.git/.env"),
+                at("bare.git/objects/de/id_rsa"),
+                at("node_modules/x/.env")
+            ]
         );
         assert_eq!(
             found.repositories,
@@ -182,7 +190,7 @@ mod tests {
         assert!(found.complete);
         assert_eq!(
             survey(root.path(), false, later()).secrets,
-            [at("a/b/id_ed25519")]
+            [at("a/b/id_ed25519"), at("bare.git/objects/de/id_rsa")]
         );
     }
 

@@ -20,7 +20,11 @@ macro_rules! strong_names {
         concat!(
             "(?:passwords?|passwd|passphrase|passcode|[_-]pass|pwd|secrets?|token|credentials?",
             "|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|signing[_-]?key",
-            "|encryption[_-]?key|master[_-]?key|account[_-]?key|auth[_-]?key|service[_-]?key)[0-9]?"
+            "|encryption[_-]?key|master[_-]?key|account[_-]?key|auth[_-]?key|service[_-]?key",
+            "|subscription[_-]?key|storage[_-]?key|shared[_-]?key|webhook[_-]?key|license[_-]?key)[0-9]?",
+            // What is said of it besides: `SECRET_KEY_BASE`, `API_KEY_PROD`, `PRIVATE_KEY_PEM`.
+            "(?:[_-](?:base(?:64)?|b64|hex|pem|value|raw|prod|production|staging|dev|test|live|primary",
+            "|secondary|old|new))?"
         )
     };
 }

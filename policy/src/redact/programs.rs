@@ -16,6 +16,8 @@ enum Part {
     Whole,
     /// What follows the first colon of `user:password`.
     AfterColon,
+    /// What follows the first of these characters: `user%password`.
+    After(char),
     /// What follows `pass:`; other sources of a password (`env:`, `file:`) hold none.
     AfterPass,
 }
@@ -96,12 +98,23 @@ const PROGRAMS: &[Program] = &[
             "mariadb-admin",
             "7z",
             "7za",
+            "7zz",
+            "7zr",
+            "rar",
+            "unrar",
         ],
         secrets: &[("-p", Place::Joined, Part::Whole)],
         ..BASE
     },
     Program {
-        names: &["mongo", "mongosh", "mongodump", "mongorestore"],
+        names: &[
+            "mongo",
+            "mongosh",
+            "mongodump",
+            "mongorestore",
+            "twine",
+            "cqlsh",
+        ],
         secrets: &[("-p", Place::Both, Part::Whole)],
         ..BASE
     },
@@ -144,8 +157,48 @@ const PROGRAMS: &[Program] = &[
         ..BASE
     },
     Program {
-        names: &["zip", "unzip", "sqlcmd"],
+        names: &["zip", "unzip", "sqlcmd", "mosquitto_pub", "mosquitto_sub"],
         secrets: &[("-P", Place::Both, Part::Whole)],
+        ..BASE
+    },
+    Program {
+        names: &["ssh-keygen"],
+        secrets: &[
+            ("-N", Place::Both, Part::Whole),
+            ("-P", Place::Both, Part::Whole),
+        ],
+        ..BASE
+    },
+    Program {
+        names: &["smbclient", "rpcclient"],
+        secrets: &[
+            ("-U", Place::Both, Part::After('%')),
+            ("--user", Place::Both, Part::After('%')),
+        ],
+        ..BASE
+    },
+    Program {
+        names: &["lftp"],
+        secrets: &[
+            ("-u", Place::Both, Part::After(',')),
+            ("--user", Place::Both, Part::After(',')),
+        ],
+        ..BASE
+    },
+    Program {
+        names: &["http", "https", "xh", "xhs"],
+        secrets: &[
+            ("-a", Place::Both, Part::AfterColon),
+            ("--auth", Place::Both, Part::AfterColon),
+        ],
+        ..BASE
+    },
+    Program {
+        names: &["security"],
+        secrets: &[
+            ("-w", Place::Apart, Part::Whole),
+            ("-p", Place::Apart, Part::Whole),
+        ],
         ..BASE
     },
     Program {
@@ -355,6 +408,7 @@ fn part_of(raw: &str, value: Range<usize>, part: Part) -> Option<Range<usize>> {
     let text = raw.get(value.clone())?;
     let at = match part {
         Part::Whole => 0,
+        Part::After(mark) => text.find(mark)? + mark.len_utf8(),
         Part::AfterPass => text.strip_prefix("pass:").map(|_| "pass:".len())?,
         Part::AfterColon => {
             let (user, password) = text.split_once(':')?;

@@ -127,8 +127,19 @@ pub(super) const RULES: &[Rule] = &[
             r"|dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}|gsk_[A-Za-z0-9]{40,}|xai-[A-Za-z0-9]{60,}",
             r"|pplx-[A-Za-z0-9]{40,}|tskey-[a-z]+-[A-Za-z0-9]+-[A-Za-z0-9]+",
             r"|gl(?:sa|c)_[A-Za-z0-9+/=_]{32,}|ATATT3[A-Za-z0-9_=-]{60,}|figd_[A-Za-z0-9_-]{30,}",
+            r"|sq0[a-z]{3}-[A-Za-z0-9_-]{20,}|NRAK-[A-Z0-9]{27}|sntry[su]_[A-Za-z0-9_=+/-]{30,}",
+            r"|PMAK-[a-f0-9-]{50,}|pat[A-Za-z0-9]{14}\.[a-f0-9]{64}|nfp_[A-Za-z0-9]{36,}",
+            r"|HRKU-[A-Za-z0-9_-]{36,}|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,}|pul-[a-f0-9]{40}",
+            r"|secret_[A-Za-z0-9]{43}|AKCp[A-Za-z0-9]{60,}|CLOJARS_[a-z0-9]{60}|sq[apu]_[a-f0-9]{40}",
+            r"|[a-f0-9]{32}-us[0-9]{1,2}(?-u:\b)|fm2_[A-Za-z0-9+/=_-]{60,}|CCIPAT_[A-Za-z0-9_]{30,}",
+            r"|tvly-[A-Za-z0-9-]{20,}|lsv2_(?:pt|sk)_[a-f0-9_]{32,}|sl\.[A-Za-z0-9_-]{100,}|1//0[A-Za-z0-9_-]{30,}",
             r"|sbp_[a-f0-9]{40}|pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{30,}|ops_eyJ[A-Za-z0-9_-]{60,})",
         ),
+    ),
+    checked(
+        "discord-token",
+        r"(?-u:\b)[MNO][A-Za-z0-9]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}",
+        random,
     ),
     checked(
         "crates-io-token",
@@ -177,6 +188,15 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "cookie",
         r#"(?i-u:\b(?:set-)?cookie\\{0,3}["']?\s{0,4}:\s{0,4}\\{0,3}["']?)([^\s"'=;,\\]+=[^\r\n"'\\]+)"#,
+    ),
+    rule(
+        "private-key",
+        r"Private-Lines:\s+[0-9]{1,3}\s+((?:[A-Za-z0-9+/=]{4,76}(?:\r?\n|\\n|$)){1,200})",
+    ),
+    checked(
+        "flag",
+        r#"(?-u:\b)nmcli\s[^\r\n]{0,300}?\spassword\s+["']?([^\s"']+)"#,
+        literal,
     ),
     checked(
         "netrc-password",

@@ -17,13 +17,41 @@ fn run() -> i32 {
             Ok(socket) => hands_sandbox::linux::inner::main(socket),
             Err(_) => usage(),
         },
+        #[cfg(target_os = "linux")]
+        ["send-namespace"] => hands_sandbox::linux::send_own_namespace(),
         #[cfg(target_os = "macos")]
         ["session", folder, rest @ ..] => hands_sandbox::macos::exec_in_session(folder, rest),
-        ["canary"] => canary::main(None),
-        ["canary", "--scratch", folder] => canary::main(Some(folder.as_ref())),
+        ["canary", rest @ ..] => match CanaryArgs::read(rest) {
+            Some(args) => canary::main(args.scratch, args.broker),
+            None => usage(),
+        },
         ["probe", rest @ ..] => canary::probe(rest),
         ["--version"] => say(concat!("hands-runner ", env!("CARGO_PKG_VERSION"))),
         _ => usage(),
+    }
+}
+
+/// How the sandbox is to be tried.
+struct CanaryArgs<'a> {
+    scratch: Option<&'a std::path::Path>,
+    broker: bool,
+}
+
+impl<'a> CanaryArgs<'a> {
+    fn read(words: &[&'a str]) -> Option<Self> {
+        let mut args = Self {
+            scratch: None,
+            broker: true,
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--no-broker" => args.broker = false,
+                "--scratch" => args.scratch = Some((*words.next()?).as_ref()),
+                _ => return None,
+            }
+        }
+        Some(args)
     }
 }
 
@@ -35,7 +63,7 @@ fn say(text: &str) -> i32 {
 fn usage() -> i32 {
     eprintln!(
         "hands-runner: started by the server with a request on standard input; by hand only: \
-         hands-runner canary [--scratch DIR] | --version"
+         hands-runner canary [--scratch DIR] [--no-broker] | --version"
     );
     2
 }

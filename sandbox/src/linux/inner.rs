@@ -1,15 +1,16 @@
 //! Inside bubblewrap: restrict this process, start the command, wait as process 1.
 
-use super::{ruleset, seccomp};
+use super::bound::HostView;
+use super::{netns, ruleset, seccomp};
 use crate::limits;
 use crate::path_bytes;
-use crate::plan::OWN_TMP;
-use crate::plan::{Mode, Plan};
+use crate::plan::{Mode, OWN_TMP, Plan, Resources, SHM};
 use crate::report::Ending;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -27,10 +28,35 @@ pub struct InnerPlan {
     /// Folders, as they appear inside, in which nothing can be removed.
     #[serde(with = "path_bytes::many")]
     pub kept: Vec<PathBuf>,
+    /// Folders, as they appear inside, in which the broker alone writes. With any, its listener
+    /// is sent over the socket before the command starts.
+    #[serde(with = "path_bytes::many")]
+    pub brokered: Vec<PathBuf>,
     /// Folders, as they appear inside, in which everything can be done.
     #[serde(with = "path_bytes::many")]
     pub free: Vec<PathBuf>,
+    /// Whether the runner has a proxy for the command, whose socket is made inside and sent to it,
+    /// before the broker's listener.
+    pub proxied: bool,
+    /// What the mounts in the plan's folders must show.
+    pub host: HostView,
+    /// How much of the machine the command may use.
+    pub resources: Resources,
 }
+
+/// The byte that travels with the broker's listener.
+const LISTENER: u8 = b'L';
+/// The byte that travels with the proxy's socket.
+const PROXY: u8 = b'P';
+/// Variables that name a proxy for what is not said to be reached without one.
+const PROXIED: &[&str] = &[
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+];
 
 /// How the command ended, the helper's one answer; a JSON line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,13 +74,16 @@ pub enum InnerReport {
 }
 
 impl InnerPlan {
-    /// The part of `plan` that Landlock enforces.
+    /// The part of `plan` that Landlock enforces, and the machine's mounts as they are now.
     ///
     /// Landlock adds rights up on the way from a file to the root and cannot take any away below
     /// a folder that has them. So when a workspace lies below `/tmp`, removal is not granted on
     /// `/tmp` as a whole, but only on a folder of the session's own in it (`TMPDIR` points there)
     /// and on the folders that stand beside the workspace.
-    pub fn for_plan(plan: &Plan) -> Self {
+    ///
+    /// # Errors
+    /// When the machine's mounts cannot be read.
+    pub fn for_plan(plan: &Plan) -> std::io::Result<Self> {
         let roots = || plan.workspaces.iter().chain(&plan.extra_write);
         let mut kept: Vec<PathBuf> = match plan.mode {
             Mode::ReadOnly => Vec::new(),
@@ -66,7 +95,7 @@ impl InnerPlan {
             free.push(Path::new("/tmp").join(OWN_TMP));
             for entry in std::fs::read_dir(&plan.tmp).into_iter().flatten().flatten() {
                 let inside = Path::new("/tmp").join(entry.file_name());
-                let holds_root = roots().any(|root| root.starts_with(&inside));
+                let holds_root = plan.places().any(|root| root.starts_with(&inside));
                 let is_folder = entry.file_type().is_ok_and(|t| t.is_dir());
                 if is_folder && !holds_root {
                     free.push(inside);
@@ -75,12 +104,24 @@ impl InnerPlan {
         } else {
             free.push("/tmp".into());
         }
-        Self {
+        match plan.workspace_in_shm() {
+            true => kept.push(SHM.into()),
+            false => free.push(SHM.into()),
+        }
+        let (kept, brokered) = match plan.active_guard() {
+            Some(_) => (Vec::new(), kept),
+            None => (kept, Vec::new()),
+        };
+        Ok(Self {
             argv: plan.argv.clone(),
             env: plan.env.clone(),
             kept,
+            brokered,
             free,
-        }
+            proxied: plan.network.rules().is_some(),
+            host: HostView::of(plan)?,
+            resources: plan.resources,
+        })
     }
 }
 
@@ -107,19 +148,47 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
     reader
         .read_line(&mut line)
         .map_err(|e| format!("reading the plan: {e}"))?;
-    let plan: InnerPlan = serde_json::from_str(&line).map_err(|e| format!("the plan: {e}"))?;
+    let mut plan: InnerPlan = serde_json::from_str(&line).map_err(|e| format!("the plan: {e}"))?;
     // Nobody inside may read or write this process's memory, whoever they run as.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| format!("prctl(PR_SET_DUMPABLE): {e}"))?;
     close_inherited()?;
-    limit_resources();
+    let mounts = std::fs::read("/proc/self/mountinfo");
+    let mounts = mounts.map_err(|e| format!("reading the mounts: {e}"))?;
+    plan.host.check(&mounts)?;
+    limit(&plan.resources);
+    if plan.proxied {
+        offer_proxy(socket, &mut plan.env)?;
+    }
     ruleset::restrict(&plan)?;
-    seccomp::restrict()?;
+    if let Some(listener) = seccomp::restrict(!plan.brokered.is_empty())? {
+        // Our own copy is closed at once: when the runner is gone, nobody must wait for an answer.
+        netns::send(socket.as_fd(), LISTENER, listener.as_fd())
+            .map_err(|e| format!("sending the listener: {e}"))?;
+    }
+    let ended = ChildSignals::block().map_err(|e| format!("signalfd: {e}"))?;
     let main_child = start(&plan)?;
-    // The thread shares the filter: it was started after it.
-    std::thread::spawn(move || obey(reader));
-    let ending = wait_for(main_child);
+    let ending = wait_for(main_child, &ended, &mut reader);
     Ok((ending, end_left_behind()))
+}
+
+/// Listens where the command's programs look for a proxy, gives the runner the listening end, and
+/// the command the variables by which programs find it.
+fn offer_proxy(socket: &UnixStream, env: &mut Vec<(String, String)>) -> Result<(), String> {
+    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0));
+    let listener = listener.map_err(|e| format!("listening for the proxy: {e}"))?;
+    let address = listener.local_addr();
+    let address = address.map_err(|e| format!("listening for the proxy: {e}"))?;
+    env.retain(|(name, _)| !name.to_ascii_lowercase().ends_with("_proxy"));
+    let proxy = format!("http://{address}");
+    for name in PROXIED {
+        env.push(((*name).into(), proxy.clone()));
+    }
+    for name in ["no_proxy", "NO_PROXY"] {
+        env.push((name.into(), "localhost,127.0.0.1,::1".into()));
+    }
+    netns::send(socket.as_fd(), PROXY, listener.as_fd())
+        .map_err(|e| format!("sending the proxy's socket: {e}"))
 }
 
 /// Marks every descriptor but the three standard ones to be closed at the next exec.
@@ -136,22 +205,25 @@ fn close_inherited() -> Result<(), String> {
     ))
 }
 
-fn limit_resources() {
+/// What the system itself sees to. A limit that cannot be lowered is no reason to refuse the
+/// command.
+fn limit(most: &Resources) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let lower = |resource, value: u64| {
-        let maximum = getrlimit(resource).maximum;
-        let value = Some(maximum.map_or(value, |m| m.min(value)));
-        // A limit that cannot be lowered is no reason to refuse the command.
-        let _ = setrlimit(
-            resource,
-            Rlimit {
-                current: value,
-                maximum: value,
-            },
-        );
+        let now = getrlimit(resource);
+        let within = |limit: Option<u64>| Some(limit.map_or(value, |limit| limit.min(value)));
+        let wanted = Rlimit {
+            current: within(now.current),
+            maximum: within(now.maximum),
+        };
+        let _ = setrlimit(resource, wanted);
     };
     lower(Resource::Core, 0);
-    lower(Resource::Nproc, limits::MAX_PROCESSES);
+    lower(Resource::Nproc, most.processes);
+    lower(Resource::Nofile, most.open_files);
+    lower(Resource::Fsize, most.file_bytes);
+    // When the machine's memory runs out, the command goes before the person's programs.
+    let _ = std::fs::write("/proc/self/oom_score_adj", limits::OOM_SCORE.to_string());
 }
 
 fn start(plan: &InnerPlan) -> Result<Pid, String> {
@@ -171,16 +243,35 @@ fn start(plan: &InnerPlan) -> Result<Pid, String> {
         .ok_or_else(|| "the child has no process id".to_string())
 }
 
-/// Carries out the runner's orders: each line means SIGTERM to everything inside. SIGKILL needs no
-/// order: the runner ends this process, and the kernel all others with it. A runner that is gone
-/// is such an order too.
-fn obey(mut reader: BufReader<UnixStream>) -> ! {
-    let mut line = String::new();
-    while reader.read_line(&mut line).is_ok_and(|n| n > 0) {
-        line.clear();
-        terminate_all();
+/// The news that a process has ended, as a descriptor.
+struct ChildSignals(OwnedFd);
+
+impl ChildSignals {
+    /// Makes of the signal a descriptor. (A program that is started gets an empty mask.)
+    fn block() -> std::io::Result<Self> {
+        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the call makes the set that it is given an empty one.
+        unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+        // SAFETY: `sigemptyset` has written all of it.
+        let mut set = unsafe { set.assume_init() };
+        // SAFETY: the set is a whole one.
+        unsafe { libc::sigaddset(&mut set, libc::SIGCHLD) };
+        // SAFETY: the set is only read; no old one is asked for.
+        let blocked = unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
+        // SAFETY: the set is only read; a new descriptor is asked for.
+        let fd = unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if blocked != 0 || fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the kernel made the descriptor for us just now; nothing else owns it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
-    std::process::exit(1)
+
+    /// Forgets what has been told so far.
+    fn clear(&self) {
+        let mut told = [0u8; 1024];
+        while rustix::io::read(&self.0, &mut told).is_ok_and(|got| got > 0) {}
+    }
 }
 
 fn terminate_all() {
@@ -189,14 +280,44 @@ fn terminate_all() {
     unsafe { libc::kill(-1, libc::SIGTERM) };
 }
 
-/// Reaps whatever ends until the command itself does.
-fn wait_for(main_child: Pid) -> Ending {
+/// Reaps whatever ends until the command itself does. Meanwhile carries out the runner's orders:
+/// each line means SIGTERM to everything inside. SIGKILL needs no order: the runner ends this
+/// process, and the kernel all others with it. A runner that is gone is such an order too.
+fn wait_for(main_child: Pid, ended: &ChildSignals, orders: &mut BufReader<UnixStream>) -> Ending {
     loop {
-        match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if pid == main_child => return ending(status),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        ended.clear();
+        if let Some(ending) = reap(main_child) {
+            return ending;
+        }
+        // What was read along with the plan is not seen by polling.
+        if orders.buffer().is_empty() {
+            let socket = orders.get_ref();
+            let mut fds = [
+                PollFd::new(&ended.0, PollFlags::IN),
+                PollFd::new(socket, PollFlags::IN),
+            ];
+            let polled = poll(&mut fds, None);
+            if polled.is_err() || fds[1].revents().is_empty() {
+                continue;
+            }
+        }
+        let mut line = String::new();
+        match orders.read_line(&mut line) {
+            Ok(1..) => terminate_all(),
+            _ => std::process::exit(1),
+        }
+    }
+}
+
+/// Reaps all that has ended; how the command ended, if it is among them.
+fn reap(main_child: Pid) -> Option<Ending> {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == main_child => return Some(ending(status)),
+            Ok(None) => return None,
+            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
             // Nobody left to wait for, and the command's end was not seen: say the worst.
-            Err(_) => return Ending::Signal(Signal::KILL.as_raw()),
+            Err(_) => return Some(Ending::Signal(Signal::KILL.as_raw())),
         }
     }
 }
@@ -268,20 +389,24 @@ mod tests {
             env: vec![],
             workspaces: vec![workspace.into()],
             extra_write: vec![],
+            closed: vec![],
+            shallow: vec![],
             tmp: tmp.into(),
             masks: vec![],
             sealed: vec![],
             mode: Mode::Default,
             network: Network::On,
+            guard: None,
+            resources: Resources::default(),
         }
     }
 
     #[test]
     fn tmp_is_free_when_no_workspace_is_in_it() {
         let tmp = tempfile::tempdir().unwrap();
-        let inner = InnerPlan::for_plan(&plan("/srv/w", tmp.path()));
+        let inner = InnerPlan::for_plan(&plan("/srv/w", tmp.path())).unwrap();
         assert_eq!(inner.kept, [Path::new("/srv/w")]);
-        assert_eq!(inner.free, [Path::new("/tmp")]);
+        assert_eq!(inner.free, ["/tmp", "/dev/shm"].map(PathBuf::from));
     }
 
     #[test]
@@ -291,9 +416,22 @@ mod tests {
             std::fs::create_dir(tmp.path().join(name)).unwrap();
         }
         std::fs::write(tmp.path().join("file"), "").unwrap();
-        let inner = InnerPlan::for_plan(&plan("/tmp/a/ws", tmp.path()));
+        let inner = InnerPlan::for_plan(&plan("/tmp/a/ws", tmp.path())).unwrap();
         assert_eq!(inner.kept, ["/tmp/a/ws", "/tmp"].map(PathBuf::from));
-        assert_eq!(inner.free, ["/tmp/.own", "/tmp/mine"].map(PathBuf::from));
+        let mut free = inner.free;
+        free.sort();
+        assert_eq!(
+            free,
+            ["/dev/shm", "/tmp/.own", "/tmp/mine"].map(PathBuf::from)
+        );
+    }
+
+    #[test]
+    fn a_workspace_in_shared_memory_takes_removal_from_it() {
+        let tmp = tempfile::tempdir().unwrap();
+        let inner = InnerPlan::for_plan(&plan("/dev/shm/a/ws", tmp.path())).unwrap();
+        assert_eq!(inner.kept, ["/dev/shm/a/ws", "/dev/shm"].map(PathBuf::from));
+        assert_eq!(inner.free, [Path::new("/tmp")]);
     }
 
     #[test]
@@ -301,7 +439,7 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let mut plan = plan("/srv/w", tmp.path());
         plan.mode = Mode::ReadOnly;
-        assert!(InnerPlan::for_plan(&plan).kept.is_empty());
+        assert!(InnerPlan::for_plan(&plan).unwrap().kept.is_empty());
     }
 
     #[test]

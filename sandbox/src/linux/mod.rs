@@ -4,10 +4,19 @@
 //! Landlock and seccomp then forbid. So bubblewrap starts this same binary again ([`inner`]), which
 //! restricts itself and starts the command as process 1 of the new pid namespace.
 
+mod bound;
+pub(crate) mod broker;
 mod bwrap;
 pub mod inner;
+mod mountinfo;
+pub(crate) mod netns;
+pub mod obstacle;
+mod promise;
+pub(crate) mod proxy;
 mod ruleset;
 mod seccomp;
 
 pub use bwrap::Bubblewrap;
+pub use netns::{SessionNetwork, send_own as send_own_namespace};
+pub use promise::keeps;
 pub use ruleset::landlock_abi;

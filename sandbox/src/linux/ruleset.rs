@@ -10,8 +10,16 @@ use std::path::Path;
 /// Renaming and linking between folders is governed from this version on; without it a file could
 /// be moved out of reach, so that an older kernel is refused rather than half confined.
 const REQUIRED: ABI = ABI::V2;
+/// With a broker truncating must be governed as well: what it hands back to the kernel is judged by
+/// the rules alone, whatever the path says by then.
+const REQUIRED_BY_BROKER: ABI = ABI::V3;
 /// The newest version whose rights are asked for; what the kernel lacks of it is left out.
 const WANTED: ABI = ABI::V6;
+
+/// The devices of a sandbox, and the folder of its terminals.
+const DEVICES: &[&str] = &[
+    "null", "zero", "full", "random", "urandom", "tty", "console", "ptmx", "pts",
+];
 
 /// The kernel's Landlock version, 0 where there is none.
 pub fn landlock_abi() -> i32 {
@@ -36,10 +44,17 @@ pub(super) fn restrict(plan: &InnerPlan) -> Result<(), String> {
     let device = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
     let fail = |what: &str, e: &dyn std::fmt::Display| format!("Landlock: {what}: {e}");
 
+    let (required, lacking) = match plan.brokered.is_empty() {
+        true => (REQUIRED, "the kernel lacks version 2"),
+        false => (
+            REQUIRED_BY_BROKER,
+            "the removal broker needs version 3 (Linux 6.2), or `sandbox.broker = false`",
+        ),
+    };
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_write(REQUIRED))
-        .map_err(|e| fail("the kernel lacks version 2", &e))?
+        .handle_access(AccessFs::from_write(required))
+        .map_err(|e| fail(lacking, &e))?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(write)
         .map_err(|e| fail("handle_access", &e))?
@@ -56,12 +71,18 @@ pub(super) fn restrict(plan: &InnerPlan) -> Result<(), String> {
             .by_ref_add(PathBeneath::new(fd, rights))
             .map_err(|e| fail(&path.to_string_lossy(), &e))
     };
-    add(Path::new("/dev"), device)?;
-    add(Path::new("/dev/shm"), write)?;
+    // Each device by itself: a right on the folder would reach a workspace below `/dev/shm`.
+    for name in DEVICES {
+        add(&Path::new("/dev").join(name), device)?;
+    }
     // Nothing below /proc: a command run by root could write the machine's settings there, and any
     // command the memory of process 1.
     for path in &plan.kept {
         add(path, keep)?;
+    }
+    // The broker is the only writer here. A socket is bound by the kernel, and holds nothing.
+    for path in &plan.brokered {
+        add(path, AccessFs::MakeSock.into())?;
     }
     for path in &plan.free {
         add(path, write)?;

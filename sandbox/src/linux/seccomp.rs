@@ -1,7 +1,9 @@
 //! The inner wall for system calls: a filter that says no to whole calls. It judges numbers and
 //! flags only; what hides its arguments behind a pointer is refused as a whole.
 
+use super::broker::sys::install_filter;
 use seccompiler::{BpfProgram, sock_filter};
+use std::os::fd::OwnedFd;
 
 /// The architecture whose call numbers this binary was built with (`AUDIT_ARCH_*`).
 #[cfg(target_arch = "x86_64")]
@@ -18,6 +20,7 @@ const RETURN: u16 = 0x06;
 const ALLOW: u32 = 0x7fff_0000;
 const KILL: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
+const ASK: u32 = 0x7fc0_0000;
 
 const AT_NUMBER: u32 = 0;
 const AT_ARCH: u32 = 4;
@@ -34,8 +37,20 @@ const NAMESPACE_FLAGS: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP) as u32;
-/// Terminal calls that type into a terminal for somebody else.
+/// Types into a terminal for somebody else, as `TIOCSTI` does.
 const TIOCLINUX: u32 = 0x541C;
+/// `ioctl` requests that are refused. Those on files need no right to write, and so pass Landlock
+/// and the broker by.
+const IOCTLS: &[u32] = &[
+    libc::TIOCSTI as u32,
+    TIOCLINUX,
+    0x5000_940f, // BTRFS_IOC_SNAP_DESTROY: removes a subvolume with all that is in it
+    0x5000_943f, // BTRFS_IOC_SNAP_DESTROY_V2
+    0x800c_6613, // FS_IOC_SET_ENCRYPTION_POLICY: an empty folder for a key of the command's own
+    0x4080_6685, // FS_IOC_ENABLE_VERITY: a file that nobody can write any more
+];
+/// A lease on a file makes others who open it wait, for three quarters of a minute.
+const F_SETLEASE: u32 = libc::F_SETLEASE as u32;
 
 /// Calls that do not exist for a child: each has a fallback in every libc, or hides what it does
 /// from a filter.
@@ -92,6 +107,38 @@ const DENIED: &[libc::c_long] = &[
 
 /// The bits by which a program runs as its file's owner or group.
 const SET_ID_BITS: u32 = 0o6000;
+/// Calls that are stopped and asked about when there is a broker. What they name stands behind
+/// pointers, which only the broker can judge.
+const BROKERED: &[libc::c_long] = &[
+    libc::SYS_unlinkat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_truncate,
+    libc::SYS_umask,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_symlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_creat,
+];
+/// Open flags with which a file may be made or changed.
+const CHANGING: u32 = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u32 | CREATING;
+
 /// Open flags with which the mode counts (`O_CREAT`, and what `O_TMPFILE` adds to `O_DIRECTORY`).
 const CREATING: u32 = libc::O_CREAT as u32 | (libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
 /// `fchmodat2`, newer than the list of calls that is used here.
@@ -142,8 +189,9 @@ fn argument(n: u32) -> u32 {
     16 + 8 * n
 }
 
-/// The filter, as the kernel takes it.
-pub(super) fn filter() -> BpfProgram {
+/// The filter, as the kernel takes it. With a broker the calls that change names or files are
+/// asked about instead of being allowed.
+pub(super) fn filter(broker: bool) -> BpfProgram {
     let mut program = vec![
         op(LOAD, AT_ARCH),
         jump(JUMP_EQ, ARCH, 1, 0),
@@ -161,25 +209,39 @@ pub(super) fn filter() -> BpfProgram {
     refuse(ABSENT, libc::ENOSYS);
     refuse(DENIED, libc::EPERM);
     // Nothing gets a set-user-ID or set-group-ID bit: it would run as the person, outside.
+    let asked = |call: &libc::c_long| match broker && BROKERED.contains(call) {
+        true => ASK,
+        false => ALLOW,
+    };
     for (call, mode) in MODES {
         program.extend([
             jump(JUMP_EQ, *call as u32, 0, 4),
             op(LOAD, argument(*mode)),
             jump(JUMP_SET, SET_ID_BITS, 0, 1),
             op(RETURN, fail(libc::EPERM)),
-            op(RETURN, ALLOW),
+            op(RETURN, asked(call)),
         ]);
     }
+    let changing = if broker { ASK } else { ALLOW };
     for (call, flags, mode) in OPENS {
         program.extend([
-            jump(JUMP_EQ, *call as u32, 0, 6),
+            jump(JUMP_EQ, *call as u32, 0, 9),
             op(LOAD, argument(*flags)),
             jump(JUMP_SET, CREATING, 0, 3),
             op(LOAD, argument(*mode)),
             jump(JUMP_SET, SET_ID_BITS, 0, 1),
             op(RETURN, fail(libc::EPERM)),
+            op(LOAD, argument(*flags)),
+            jump(JUMP_SET, CHANGING, 0, 1),
+            op(RETURN, changing),
             op(RETURN, ALLOW),
         ]);
+    }
+    if broker {
+        for call in BROKERED.iter().filter(|call| !has_mode(call)) {
+            program.push(jump(JUMP_EQ, *call as u32, 0, 1));
+            program.push(op(RETURN, ASK));
+        }
     }
     // clone: no new namespace.
     program.extend([
@@ -189,12 +251,19 @@ pub(super) fn filter() -> BpfProgram {
         op(RETURN, fail(libc::EPERM)),
         op(RETURN, ALLOW),
     ]);
-    // ioctl: nobody types into a terminal.
+    let requests = IOCTLS.len() as u8;
+    program.push(jump(JUMP_EQ, libc::SYS_ioctl as u32, 0, requests + 3));
+    program.push(op(LOAD, argument(1)));
+    for (before, request) in (0u8..).zip(IOCTLS) {
+        program.push(jump(JUMP_EQ, *request, requests - before, 0));
+    }
+    program.push(op(RETURN, ALLOW));
+    program.push(op(RETURN, fail(libc::EPERM)));
+    // fcntl: nobody makes the person wait.
     program.extend([
-        jump(JUMP_EQ, libc::SYS_ioctl as u32, 0, 5),
+        jump(JUMP_EQ, libc::SYS_fcntl as u32, 0, 4),
         op(LOAD, argument(1)),
-        jump(JUMP_EQ, libc::TIOCSTI as u32, 1, 0),
-        jump(JUMP_EQ, TIOCLINUX, 0, 1),
+        jump(JUMP_EQ, F_SETLEASE, 0, 1),
         op(RETURN, fail(libc::EPERM)),
         op(RETURN, ALLOW),
     ]);
@@ -216,9 +285,22 @@ pub(super) fn filter() -> BpfProgram {
     program
 }
 
-/// Puts the filter on this thread and all its children, for good.
-pub(super) fn restrict() -> Result<(), String> {
-    seccompiler::apply_filter(&filter()).map_err(|e| format!("seccomp: {e}"))
+/// Whether a call was answered for already, with its mode.
+fn has_mode(call: &libc::c_long) -> bool {
+    MODES.iter().any(|(with_mode, _)| with_mode == call)
+}
+
+/// Puts the filter on this thread and all its children, for good. With a broker, the descriptor
+/// on which it is asked comes back.
+pub(super) fn restrict(broker: bool) -> Result<Option<OwnedFd>, String> {
+    let program = filter(broker);
+    if !broker {
+        let done = seccompiler::apply_filter(&program);
+        return done.map(|()| None).map_err(|e| format!("seccomp: {e}"));
+    }
+    install_filter(&program)
+        .map(Some)
+        .map_err(|e| format!("seccomp with a listener (Linux 5.19 or newer is needed): {e}"))
 }
 
 #[cfg(test)]
@@ -227,6 +309,10 @@ mod tests {
 
     /// Runs the filter as the kernel would.
     fn judge(number: u32, arch: u32, args: [u64; 6]) -> u32 {
+        judge_by(&filter(false), number, arch, args)
+    }
+
+    fn judge_by(program: &BpfProgram, number: u32, arch: u32, args: [u64; 6]) -> u32 {
         let load = |at: u32| match at {
             AT_NUMBER => number,
             AT_ARCH => arch,
@@ -240,7 +326,6 @@ mod tests {
                 }
             }
         };
-        let program = filter();
         let (mut at, mut acc) = (0usize, 0u32);
         loop {
             let i = &program[at];
@@ -303,9 +388,23 @@ mod tests {
     }
 
     #[test]
-    fn terminal_injection_is_refused_whatever_the_upper_half_says() {
+    fn a_lease_is_refused_and_nothing_else_of_its_kind() {
+        assert_eq!(call(libc::SYS_fcntl, &[3, 1024]), fail(libc::EPERM));
+        for other in [
+            libc::F_GETFL,
+            libc::F_SETFL,
+            libc::F_SETLK,
+            libc::F_OFD_SETLKW,
+        ] {
+            assert_eq!(call(libc::SYS_fcntl, &[3, other as u64]), ALLOW);
+        }
+        assert_eq!(call(libc::SYS_ioctl, &[3, 0x4004_9409]), ALLOW, "FICLONE");
+    }
+
+    #[test]
+    fn requests_are_refused_whatever_the_upper_half_says() {
         let high = 0xdead_0000_0000_0000u64;
-        for request in [libc::TIOCSTI, u64::from(TIOCLINUX)] {
+        for request in IOCTLS.iter().map(|request| u64::from(*request)) {
             assert_eq!(call(libc::SYS_ioctl, &[0, request]), fail(libc::EPERM));
             assert_eq!(
                 call(libc::SYS_ioctl, &[0, high | request]),
@@ -338,6 +437,42 @@ mod tests {
             args[*flags as usize] = libc::O_DIRECTORY as u64;
             assert_eq!(call(*number, &args), ALLOW, "a folder that is opened");
         }
+    }
+
+    #[test]
+    fn with_a_broker_it_is_asked_and_without_one_nobody_is() {
+        let asking = filter(true);
+        let ask = |number: libc::c_long, args: [u64; 6]| {
+            let answer = judge_by(&asking, number as u32, ARCH, args);
+            assert!(judge_by(&filter(false), number as u32, ARCH, args) != ASK);
+            answer
+        };
+        for number in BROKERED {
+            assert_eq!(ask(*number, [0; 6]), ASK, "{number}");
+        }
+        for (number, flags, mode) in OPENS {
+            let mut args = [0; 6];
+            assert_eq!(ask(*number, args), ALLOW, "for reading");
+            for changing in [
+                libc::O_WRONLY,
+                libc::O_RDWR,
+                libc::O_CREAT,
+                libc::O_TRUNC,
+                libc::O_TMPFILE,
+            ] {
+                args[*flags as usize] = changing as u64;
+                args[*mode as usize] = 0o644;
+                assert_eq!(ask(*number, args), ASK, "{number} {changing:o}");
+            }
+            args[*mode as usize] = 0o4755;
+            assert_eq!(ask(*number, args), fail(libc::EPERM));
+        }
+        for (number, mode) in MODES {
+            let mut args = [0; 6];
+            args[*mode as usize] = 0o4755;
+            assert_eq!(ask(*number, args), fail(libc::EPERM), "{number}");
+        }
+        assert_eq!(ask(libc::SYS_read, [0; 6]), ALLOW);
     }
 
     #[test]

@@ -72,6 +72,8 @@ struct Rule {
 pub(super) struct Policy {
     rules: Vec<Rule>,
     params: Vec<(String, String)>,
+    /// Whether names are compared without regard to case.
+    caseless: bool,
 }
 
 impl Policy {
@@ -81,6 +83,7 @@ impl Policy {
         let mut policy = Self {
             rules: Vec::new(),
             params: profile.params.clone(),
+            caseless: false,
         };
         let forms = read_all(&profile.text);
         assert_eq!(forms[0], read_all("(version 1)")[0]);
@@ -88,6 +91,11 @@ impl Policy {
             policy.add(form.list(), newest);
         }
         policy
+    }
+
+    /// The same as a kernel reads it that compares names without regard to case: some were seen to.
+    pub(super) fn caseless(self, caseless: bool) -> Self {
+        Self { caseless, ..self }
     }
 
     fn add(&mut self, form: &[Expr], newest: bool) {
@@ -155,9 +163,13 @@ impl Policy {
             _ => None,
         };
         let value = || self.value(&rest[0]);
+        let alike = |text: &str| match self.caseless {
+            true => text.to_lowercase(),
+            false => text.to_string(),
+        };
         match kind.word() {
-            "literal" => path.is_some_and(|path| path == value()),
-            "subpath" => path.is_some_and(|path| is_below(path, value())),
+            "literal" => path.is_some_and(|path| alike(path) == alike(value())),
+            "subpath" => path.is_some_and(|path| is_below(&alike(path), &alike(value()))),
             "regex" => path.is_some_and(|path| regex_matches(value(), path)),
             "require-all" => rest.iter().all(|filter| self.matches(filter, target)),
             "require-any" => rest.iter().any(|filter| self.matches(filter, target)),

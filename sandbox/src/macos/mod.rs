@@ -11,15 +11,20 @@
 //!
 //! All but the system calls is plain text work and compiled, and tested, on every platform.
 
+mod build;
 #[cfg(test)]
 mod evaluate;
 pub mod profile;
+mod promise;
 mod session;
 
+pub(crate) use build::freed;
+pub use promise::keeps;
 pub use session::exec_in_session;
 
 use crate::backend::{Backend, Launch, Unavailable};
-use crate::plan::Plan;
+use crate::plan::{Network, Plan};
+use crate::promise::{Keeping, Rule};
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Component, Path, PathBuf};
@@ -51,6 +56,10 @@ impl Backend for Seatbelt {
         "seatbelt"
     }
 
+    fn keeps(&self, rule: Rule, guarded: bool) -> Keeping {
+        keeps(rule, guarded)
+    }
+
     fn launch(&self, plan: &Plan, _: RawFd) -> Result<Launch, Unavailable> {
         let program = self.program.as_ref().ok_or_else(|| Unavailable {
             reason: format!("{SANDBOX_EXEC} was not found"),
@@ -59,7 +68,7 @@ impl Backend for Seatbelt {
         check(plan)?;
         Ok(Launch {
             program: self.runner.clone(),
-            args: arguments(program, &with_real_paths(plan)),
+            args: arguments(program, &with_real_paths(plan), &freed(plan)),
             env: plan.env.clone(),
             inner: None,
         })
@@ -68,8 +77,8 @@ impl Backend for Seatbelt {
 
 /// The arguments of our own program: the helper's name, the working folder, then the command line
 /// that it becomes.
-fn arguments(program: &Path, plan: &Plan) -> Vec<OsString> {
-    let profile = profile::profile(plan);
+fn arguments(program: &Path, plan: &Plan, freed: &[PathBuf]) -> Vec<OsString> {
+    let profile = profile::profile(plan, freed);
     let mut args: Vec<OsString> = vec!["session".into(), (&plan.cwd).into(), program.into()];
     for (name, value) in profile.params {
         args.push("-D".into());
@@ -82,19 +91,43 @@ fn arguments(program: &Path, plan: &Plan) -> Vec<OsString> {
 
 /// Refuses what a profile cannot say faithfully: a rule that misses its path protects nothing.
 fn check(plan: &Plan) -> Result<(), Unavailable> {
-    if plan.argv.is_empty() {
+    // Named one by one: a new part of a plan does not compile until it is said here what becomes
+    // of it on this platform.
+    let Plan {
+        argv,
+        cwd,
+        env,
+        workspaces,
+        extra_write,
+        closed,
+        // Nobody sees who made a folder: those that are there are named in `closed`.
+        shallow: _,
+        tmp,
+        masks,
+        sealed,
+        network,
+        // Matched whole by the profile.
+        mode: _,
+        // There is no broker; of its rules the build folders count.
+        guard: _,
+        // Nothing here can count all of a command's processes.
+        resources: _,
+    } = plan;
+    if !matches!(network, Network::On | Network::Off) {
+        return Err(Unavailable {
+            reason: "this system has no network namespaces, which `sandbox.network` asks for"
+                .into(),
+            hint: "set `sandbox.network` to `on` or `off`".into(),
+        });
+    }
+    if argv.is_empty() {
         return Err(Unavailable {
             reason: "the command is empty".into(),
             hint: "give a program to run".into(),
         });
     }
-    let lists = [
-        &plan.workspaces,
-        &plan.extra_write,
-        &plan.masks,
-        &plan.sealed,
-    ];
-    let mut paths = lists.into_iter().flatten().chain([&plan.tmp, &plan.cwd]);
+    let lists = [workspaces, extra_write, closed, masks, sealed];
+    let mut paths = lists.into_iter().flatten().chain([tmp, cwd]);
     if let Some(path) = paths.find(|path| !is_usable(path)) {
         return Err(Unavailable {
             reason: format!(
@@ -106,7 +139,7 @@ fn check(plan: &Plan) -> Result<(), Unavailable> {
         });
     }
     let obeyed = |name: &&String| OBEYED_OUTSIDE.iter().any(|start| name.starts_with(start));
-    match plan.env.iter().map(|(name, _)| name).find(obeyed) {
+    match env.iter().map(|(name, _)| name).find(obeyed) {
         None => Ok(()),
         Some(name) => Err(Unavailable {
             reason: format!(
@@ -122,13 +155,18 @@ fn is_usable(path: &Path) -> bool {
     path.is_absolute() && path.to_str().is_some() && !path.components().any(up)
 }
 
-/// The plan with those of its masks and sealed files that exist, each by its real path as well:
-/// the kernel resolves links before it asks the profile. Writable folders are taken as they stand:
-/// one that is not real is then not writable, which errs on the safe side.
+/// The plan with real paths: the kernel resolves links before it asks the profile. Of what is
+/// forbidden each that exists counts by its real path as well as by its own. The private tmp lies
+/// where no command puts links. The folders that commands write in are taken as they stand: the
+/// server found out where they really are when it began, and what a link leads to since then is not
+/// meant; one that is not real is then not writable.
 fn with_real_paths(plan: &Plan) -> Plan {
+    let real_tmp = plan.tmp.canonicalize();
     Plan {
         masks: existing(&plan.masks),
         sealed: existing(&plan.sealed),
+        closed: existing(&plan.closed),
+        tmp: real_tmp.unwrap_or_else(|_| plan.tmp.clone()),
         ..plan.clone()
     }
 }

@@ -43,6 +43,8 @@ pub struct Profile {
 enum Grant {
     /// Everything.
     Free,
+    /// Everything, the folder's own removal included.
+    Build,
     /// Writing, but no removal.
     Kept,
     /// Nothing but reading.
@@ -51,8 +53,9 @@ enum Grant {
 
 /// The profile of `plan`. Its paths are taken as they stand: absolute, real and UTF-8, which
 /// [`super::Seatbelt`] makes sure of; what a rule does not name exactly it does not reach.
-pub fn profile(plan: &Plan) -> Profile {
-    let folders = folders(plan);
+/// `freed`: folders of build products in the workspaces, in which everything may go.
+pub fn profile(plan: &Plan, freed: &[PathBuf]) -> Profile {
+    let folders = folders(plan, freed);
     let mut rules = Rules::default();
     rules.text.push_str("(version 1)\n");
     rules.fixed(
@@ -70,7 +73,7 @@ pub fn profile(plan: &Plan) -> Profile {
 
 /// Every folder with a grant of its own, the outermost first, so that the innermost decides; of
 /// two grants on one folder the stricter comes last.
-fn folders(plan: &Plan) -> Vec<(PathBuf, Grant)> {
+fn folders(plan: &Plan, freed: &[PathBuf]) -> Vec<(PathBuf, Grant)> {
     let roots = plan.workspaces.iter().chain(&plan.extra_write);
     let (root_grant, shared_grant) = match plan.mode {
         Mode::Default | Mode::Strict => (Grant::Kept, Grant::Free),
@@ -78,6 +81,8 @@ fn folders(plan: &Plan) -> Vec<(PathBuf, Grant)> {
         Mode::ReadOnly => (Grant::Closed, Grant::Closed),
     };
     let mut folders: Vec<(PathBuf, Grant)> = roots.map(|p| (plain(p), root_grant)).collect();
+    folders.extend(freed.iter().map(|p| (plain(p), Grant::Build)));
+    folders.extend(plan.closed.iter().map(|p| (plain(p), Grant::Closed)));
     folders.push((plain(&plan.tmp), Grant::Free));
     folders.push((SHARED_TMP.into(), shared_grant));
     folders.sort_by_key(|(path, grant)| (path.components().count(), *grant));
@@ -203,6 +208,12 @@ impl Rules {
                     &["subpath"],
                     &paths,
                 ),
+                Grant::Build => self.paths(
+                    "Build products that git ignores: what is in it may go, and it itself.",
+                    &format!("allow {UNLINK}"),
+                    &["subpath"],
+                    &paths,
+                ),
                 Grant::Kept => {
                     self.paths(
                         "A folder that may be written,",
@@ -291,6 +302,10 @@ impl Rules {
             &sealed,
         );
         self.masks(&others);
+        self.fixed(
+            "Nothing gets a set-user-ID bit: it would run as the person, outside.",
+            "(deny file-write-setugid)",
+        );
     }
 
     fn masks(&mut self, masks: &[&Path]) {
@@ -335,7 +350,8 @@ impl Rules {
             .filter(|(_, grant)| *grant == Grant::Free)
             .map(|(path, _)| path)
             .collect();
-        let roots = folders.iter().map(|(path, _)| plain(path));
+        let roots = folders.iter().filter(|(_, grant)| *grant != Grant::Build);
+        let roots = roots.map(|(path, _)| plain(path));
         let protected: Vec<PathBuf> = plan
             .masks
             .iter()
@@ -343,9 +359,12 @@ impl Rules {
             .map(|path| plain(path))
             .chain(roots)
             .collect();
+        let build = folders.iter().filter(|(_, grant)| *grant == Grant::Build);
+        let build: Vec<&PathBuf> = build.map(|(path, _)| path).collect();
         let mut pins: BTreeSet<&Path> = free.iter().map(|path| path.as_path()).collect();
         for path in &protected {
-            let movable = |folder: &&Path| free.iter().any(|root| folder.starts_with(root));
+            let loose = free.iter().chain(&build);
+            let movable = |folder: &&Path| loose.clone().any(|root| folder.starts_with(root));
             pins.extend(path.ancestors().skip(1).filter(movable));
         }
         let pins: Vec<&Path> = pins.into_iter().collect();
@@ -358,5 +377,7 @@ impl Rules {
     }
 }
 
+#[cfg(test)]
+mod table;
 #[cfg(test)]
 mod tests;

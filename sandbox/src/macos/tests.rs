@@ -17,11 +17,15 @@ fn plan() -> Plan {
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         workspaces: vec!["/Users/u/proj".into()],
         extra_write: vec![],
+        closed: vec![],
+        shallow: vec![],
+        resources: crate::plan::Resources::default(),
         tmp: "/Users/u/tmp".into(),
         masks: vec![],
         sealed: vec![],
         mode: Mode::Default,
         network: Network::On,
+        guard: None,
     }
 }
 
@@ -64,9 +68,16 @@ fn masks_count_by_their_real_path_too_and_only_where_there_is_something() {
     let plan = Plan {
         masks: given.to_vec(),
         sealed: vec![folder.join("missing"), folder.join("real")],
+        closed: vec![folder.join("link"), folder.join("missing")],
+        tmp: folder.join("link"),
+        workspaces: vec![folder.join("link")],
         ..plan()
     };
     let plan = with_real_paths(&plan);
+    assert_eq!(plan.closed, ["link", "real"].map(|name| folder.join(name)));
+    assert_eq!(plan.tmp, folder.join("real"));
+    // What a link leads to by now is not meant.
+    assert_eq!(plan.workspaces, [folder.join("link")]);
     let names = ["link", "real", "dangling"].map(|name| folder.join(name));
     assert_eq!(plan.masks, names);
     assert_eq!(plan.sealed, [folder.join("real")]);

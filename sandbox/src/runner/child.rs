@@ -33,6 +33,12 @@ pub(super) struct Confined {
     /// What the helper inside said: nothing yet, or at its end its report, if it made one.
     #[cfg(target_os = "linux")]
     pub(super) inner: Option<Option<crate::linux::inner::InnerReport>>,
+    /// What carries out its creating, replacing and removing calls, where there is one.
+    #[cfg(target_os = "linux")]
+    pub(super) broker: Option<crate::linux::broker::Running>,
+    /// What it reaches hosts through, where these are filtered.
+    #[cfg(target_os = "linux")]
+    pub(super) proxy: Option<crate::linux::proxy::Running>,
 }
 
 impl Confined {
@@ -54,6 +60,7 @@ impl Confined {
             .launch(plan, theirs.as_raw_fd())
             .map_err(|e| Refused::new(e.reason, e.hint))?;
         let mut command = Command::new(&launch.program);
+        join_network(&mut command, plan)?;
         if launch.inner.is_some() {
             inherit(&theirs)?;
             command.process_group(0);
@@ -85,7 +92,7 @@ impl Confined {
         feed(&mut child, stdin);
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let helper = match launch.inner {
-            Some(plan) => Some(talk_to_inner(ours, plan, notifier)?),
+            Some(inner) => Some(talk_to_inner(ours, inner, plan, notifier)?),
             None => None,
         };
         wait_in_background(child, notifier);
@@ -95,6 +102,10 @@ impl Confined {
             backend: backend.name(),
             #[cfg(target_os = "linux")]
             inner: None,
+            #[cfg(target_os = "linux")]
+            broker: None,
+            #[cfg(target_os = "linux")]
+            proxy: None,
         };
         Ok((confined, stdout, stderr))
     }
@@ -118,6 +129,29 @@ impl Confined {
         }
     }
 
+    /// The number of the process that was started, which all of the command's descend from.
+    #[cfg(target_os = "linux")]
+    pub(super) fn id(&self) -> Option<u32> {
+        u32::try_from(self.pid?.as_raw_nonzero().get()).ok()
+    }
+
+    /// What came of the calls that the broker carried out, and which hosts were refused.
+    #[cfg(target_os = "linux")]
+    pub(super) fn guarded(&mut self) -> crate::report::Guarded {
+        let broker = self.broker.take();
+        let mut guarded = broker.map(|broker| broker.finish()).unwrap_or_default();
+        let proxy = self.proxy.take();
+        guarded
+            .refused
+            .extend(proxy.into_iter().flat_map(|proxy| proxy.refused()));
+        guarded
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn guarded(&mut self) -> crate::report::Guarded {
+        crate::report::Guarded::default()
+    }
+
     /// Whether the helper inside has yet to say how the command ended.
     #[cfg(target_os = "linux")]
     pub(super) fn awaits_report(&self) -> bool {
@@ -126,6 +160,19 @@ impl Confined {
 
     #[cfg(not(target_os = "linux"))]
     pub(super) fn awaits_report(&self) -> bool {
+        false
+    }
+
+    /// Whether the helper inside has said that the command ended and nothing of it is left.
+    #[cfg(target_os = "linux")]
+    pub(super) fn left_nothing(&self) -> bool {
+        use crate::linux::inner::InnerReport::Ended;
+        let said = self.inner.as_ref().and_then(Option::as_ref);
+        matches!(said, Some(Ended { left_behind, .. }) if left_behind.is_empty())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn left_nothing(&self) -> bool {
         false
     }
 
@@ -162,10 +209,7 @@ impl Confined {
             if killed_by_us || status.signal().is_some() {
                 return Ok((ended_by_kill(), Vec::new()));
             }
-            return Err(Refused::new(
-                format!("{} failed ({status}): {}", self.backend, complaint()),
-                "run `handsctl doctor`",
-            ));
+            return Err(not_made(self.backend, status, complaint()));
         }
         let ending = match (status.code(), status.signal()) {
             (Some(code), _) => Ending::Exit(code),
@@ -173,6 +217,36 @@ impl Confined {
         };
         Ok((ending, Vec::new()))
     }
+}
+
+/// A sandbox that did not come up, with what stands in its way where that can be told.
+fn not_made(backend: &str, status: ExitStatus, complaint: String) -> Refused {
+    let message = format!("{backend} failed ({status}): {complaint}");
+    #[cfg(target_os = "linux")]
+    if let Some(obstacle) = crate::linux::obstacle::Obstacle::behind(&complaint) {
+        let setting = obstacle.setting.map(|setting| format!("; {setting}"));
+        return Refused::new(message + &setting.unwrap_or_default(), obstacle.cure);
+    }
+    Refused::new(message, "run `handsctl doctor`")
+}
+
+/// Lets the sandbox be made in the network namespace that the plan names, if it names one.
+#[cfg(target_os = "linux")]
+fn join_network(command: &mut Command, plan: &Plan) -> Result<(), Refused> {
+    let Some(file) = plan.network.namespace() else {
+        return Ok(());
+    };
+    crate::linux::netns::join(command, file).map_err(|e| {
+        Refused::new(
+            format!("the session's network namespace {}: {e}", file.display()),
+            "begin a new session, or set `sandbox.network` to `off`",
+        )
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn join_network(_: &mut Command, _: &Plan) -> Result<(), Refused> {
+    Ok(())
 }
 
 /// Lets the next program inherit this descriptor.
@@ -210,7 +284,8 @@ fn wait_in_background(mut child: Child, notifier: &Notifier) {
 #[cfg(target_os = "linux")]
 fn talk_to_inner(
     socket: UnixStream,
-    mut plan: String,
+    mut inner: String,
+    plan: &Plan,
     notifier: &Notifier,
 ) -> Result<Sender<Order>, Refused> {
     use crate::limits;
@@ -219,19 +294,27 @@ fn talk_to_inner(
         |e: std::io::Error| Refused::new(format!("hands-runner: socket: {e}"), "report this");
     let mut writer = socket.try_clone().map_err(fail)?;
     let (helper, orders) = channel();
-    plan.push('\n');
+    inner.push('\n');
     // Not on the main thread: a helper that never came up does not read, and a long plan would
     // block. Its end is then seen as an exit. One thread writes all, so that an order that comes
     // at once does not get in before the plan.
     std::thread::spawn(move || {
-        let mut told = writer.write_all(plan.as_bytes());
+        let mut told = writer.write_all(inner.as_bytes());
         while let (Ok(()), Ok(Order::Terminate)) = (told, orders.recv()) {
             told = writer.write_all(b"term\n");
         }
     });
+    let plan = plan.clone();
     let notifier = notifier.clone();
     std::thread::spawn(move || {
-        let mut line = String::new();
+        let mut line = match serve(&socket, &plan, &notifier) {
+            Ok(begun) => begun,
+            Err(reason) => {
+                // Without a broker every call that it would answer fails.
+                let failed = crate::linux::inner::InnerReport::Failed(reason);
+                return notifier.send(Event::Inner(Some(failed)));
+            }
+        };
         let bounded = socket.take(limits::INNER_REPORT_BYTES);
         let _ = BufReader::new(bounded).read_line(&mut line);
         // No report, or half of one, is told too: nobody need wait for it any longer.
@@ -240,7 +323,42 @@ fn talk_to_inner(
     Ok(helper)
 }
 
+/// Takes from the helper what it offers, in its order, and puts proxy and broker on it. Returns what
+/// of the helper's report came instead, if it failed before.
+#[cfg(target_os = "linux")]
+fn serve(socket: &UnixStream, plan: &Plan, notifier: &Notifier) -> Result<String, String> {
+    use crate::linux::{broker, netns::receive, proxy};
+    if let Some(rules) = plan.network.rules() {
+        match receive(socket) {
+            Ok((_, Some(listener))) => {
+                let running = proxy::Running::start(listener, rules);
+                let running = running.map_err(|e| format!("starting the proxy: {e}"))?;
+                notifier.send(Event::Proxying(running));
+            }
+            Ok((byte, None)) => return Ok(char::from(byte).to_string()),
+            Err(_) => return Ok(String::new()),
+        }
+    }
+    if let Some(guard) = plan.active_guard() {
+        match receive(socket) {
+            Ok((_, Some(listener))) => {
+                let running = broker::Running::start(listener, plan, guard);
+                let running = running.map_err(|e| format!("starting the removal broker: {e}"))?;
+                notifier.send(Event::Guarding(running));
+            }
+            Ok((byte, None)) => return Ok(char::from(byte).to_string()),
+            Err(_) => return Ok(String::new()),
+        }
+    }
+    Ok(String::new())
+}
+
 #[cfg(not(target_os = "linux"))]
-fn talk_to_inner(_: UnixStream, _: String, _: &Notifier) -> Result<Sender<Order>, Refused> {
+fn talk_to_inner(
+    _: UnixStream,
+    _: String,
+    _: &Plan,
+    _: &Notifier,
+) -> Result<Sender<Order>, Refused> {
     Ok(channel().0)
 }

@@ -2,11 +2,13 @@
 
 mod child;
 mod output;
+#[cfg(target_os = "linux")]
+mod watch;
 
-use crate::backend::platform_backend;
+use crate::backend::{Backend, platform_backend};
 use crate::limits;
 use crate::plan::Request;
-use crate::report::{Done, Ending, Frame, Order, Progress, decode_bytes};
+use crate::report::{Done, Ending, Frame, Order, Overuse, Progress, decode_bytes};
 use child::{Confined, ended_by_kill};
 use output::Output;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,6 +28,10 @@ enum Event {
     Exited(std::io::Result<ExitStatus>),
     #[cfg(target_os = "linux")]
     Inner(Option<crate::linux::inner::InnerReport>),
+    #[cfg(target_os = "linux")]
+    Guarding(crate::linux::broker::Running),
+    #[cfg(target_os = "linux")]
+    Proxying(crate::linux::proxy::Running),
 }
 
 /// Sends events to the main loop and wakes it from its poll.
@@ -48,7 +54,7 @@ impl Notifier {
 pub fn main() -> i32 {
     let mut input = BufReader::new(std::io::stdin());
     let last = match read_request(&mut input) {
-        Ok(request) => match run(request, input) {
+        Ok(request) => match run(platform_backend().as_ref(), request, input) {
             Ok(done) => Frame::Done(Box::new(done)),
             Err(refused) => refused.frame(),
         },
@@ -57,14 +63,14 @@ pub fn main() -> i32 {
     i32::from(write_frame(&last).is_err())
 }
 
-/// Runs a request in this process, with nobody to give orders.
+/// Runs a request in this process and this sandbox, with nobody to give orders.
 ///
 /// # Errors
 /// The reason and the hint of a command that was not started.
-pub fn run_here(request: Request) -> Result<Done, (String, String)> {
+pub(crate) fn run_here(backend: &dyn Backend, request: Request) -> Result<Done, (String, String)> {
     let (input, _owner) = crate::canary::silent_input()
         .map_err(|e| (format!("socket pair: {e}"), "free descriptors".to_string()))?;
-    run(request, input).map_err(|refused| (refused.message, refused.hint))
+    run(backend, request, input).map_err(|refused| (refused.message, refused.hint))
 }
 
 /// A command that was not started.
@@ -106,7 +112,11 @@ fn write_frame(frame: &Frame) -> std::io::Result<()> {
     out.flush()
 }
 
-fn run(request: Request, input: impl BufRead + Send + 'static) -> Result<Done, Refused> {
+fn run(
+    backend: &dyn Backend,
+    request: Request,
+    input: impl BufRead + Send + 'static,
+) -> Result<Done, Refused> {
     let started = Instant::now();
     let stdin = match &request.stdin {
         None => None,
@@ -130,8 +140,7 @@ fn run(request: Request, input: impl BufRead + Send + 'static) -> Result<Done, R
         events: sender,
         waker: wake_write.into(),
     };
-    let (confined, stdout, stderr) =
-        Confined::start(platform_backend().as_ref(), &request.plan, stdin, &notifier)?;
+    let (confined, stdout, stderr) = Confined::start(backend, &request.plan, stdin, &notifier)?;
     std::thread::spawn(move || follow_orders(input, &notifier));
     let mut life = Life {
         output: Output::new(&request),
@@ -147,7 +156,12 @@ fn run(request: Request, input: impl BufRead + Send + 'static) -> Result<Done, R
         drained_by: None,
         timed_out: false,
         stopped: false,
+        overuse: None,
+        #[cfg(target_os = "linux")]
+        watch: None,
     };
+    #[cfg(target_os = "linux")]
+    life.watch(&request.plan);
     life.pump(stdout, stderr);
     life.finish()
 }
@@ -178,9 +192,45 @@ struct Life {
     drained_by: Option<Instant>,
     timed_out: bool,
     stopped: bool,
+    overuse: Option<Overuse>,
+    #[cfg(target_os = "linux")]
+    watch: Option<watch::Watch>,
 }
 
 impl Life {
+    #[cfg(target_os = "linux")]
+    fn watch(&mut self, plan: &crate::plan::Plan) {
+        let pid = self.confined.id();
+        self.watch = pid.map(|pid| watch::Watch::new(pid, plan.resources));
+    }
+
+    /// Ends a command that uses more than it may, at once: it may be about to use up the machine.
+    #[cfg(target_os = "linux")]
+    fn check_use(&mut self, now: Instant) {
+        let Some(watch) = self.watch.as_mut().filter(|watch| now >= watch.due) else {
+            return;
+        };
+        if let Some(overuse) = watch.look() {
+            self.watch = None;
+            self.overuse = Some(overuse);
+            self.confined.kill();
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn check_use(&mut self, _: Instant) {}
+
+    #[cfg(target_os = "linux")]
+    fn next_look(&self) -> Option<Instant> {
+        let watch = self.watch.as_ref().filter(|_| self.exit.is_none());
+        watch.map(|watch| watch.due)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn next_look(&self) -> Option<Instant> {
+        None
+    }
+
     /// Takes output and events until the command is gone and its pipes are empty.
     fn pump(&mut self, stdout: ChildStdout, stderr: ChildStderr) {
         let mut stdout = Some(stdout);
@@ -204,7 +254,30 @@ impl Life {
                 self.handle(event);
             }
             self.check_clock();
+            if self.confined.left_nothing() {
+                // What it wrote lies in the pipes. That the sandbox's own processes end as well
+                // need not be waited for.
+                while self.take_ready(&mut stdout, &mut stderr, &mut buffer) {}
+                return;
+            }
         }
+    }
+
+    /// Reads once what is there already; false when that is nothing.
+    fn take_ready(
+        &mut self,
+        stdout: &mut Option<ChildStdout>,
+        stderr: &mut Option<ChildStderr>,
+        buffer: &mut [u8],
+    ) -> bool {
+        let ready = self.look(stdout.as_ref(), stderr.as_ref(), Some(Timespec::default()));
+        if ready.stdout && !self.take(stdout, buffer, Output::push_stdout) {
+            *stdout = None;
+        }
+        if ready.stderr && !self.take(stderr, buffer, Output::push_stderr) {
+            *stderr = None;
+        }
+        ready.stdout || ready.stderr
     }
 
     /// Reads once; false at the end of the stream.
@@ -226,6 +299,15 @@ impl Life {
     }
 
     fn wait(&self, stdout: Option<&ChildStdout>, stderr: Option<&ChildStderr>) -> Ready {
+        self.look(stdout, stderr, self.until_next_clock())
+    }
+
+    fn look(
+        &self,
+        stdout: Option<&ChildStdout>,
+        stderr: Option<&ChildStderr>,
+        timeout: Option<Timespec>,
+    ) -> Ready {
         let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
         let out_at = stdout.map(|pipe| {
             fds.push(PollFd::new(pipe, PollFlags::IN));
@@ -235,7 +317,6 @@ impl Life {
             fds.push(PollFd::new(pipe, PollFlags::IN));
             fds.len() - 1
         });
-        let timeout = self.until_next_clock();
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return Ready::default();
         }
@@ -250,10 +331,16 @@ impl Life {
     fn until_next_clock(&self) -> Option<Timespec> {
         let deadline = (!self.timed_out && !self.stopped).then_some(self.deadline);
         let progress = self.progress.map(|last| last + limits::PROGRESS_EVERY);
-        let next = [deadline, self.kill_at, self.drained_by, progress]
-            .into_iter()
-            .flatten()
-            .min()?;
+        let next = [
+            deadline,
+            self.kill_at,
+            self.drained_by,
+            progress,
+            self.next_look(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()?;
         let left = next.saturating_duration_since(Instant::now());
         // Rounded up, so that a wait never ends just before the clock it waits for.
         Timespec::try_from(left + Duration::from_millis(1)).ok()
@@ -271,12 +358,17 @@ impl Life {
             }
             #[cfg(target_os = "linux")]
             Event::Inner(report) => self.confined.inner = Some(report),
+            #[cfg(target_os = "linux")]
+            Event::Guarding(broker) => self.confined.broker = Some(broker),
+            #[cfg(target_os = "linux")]
+            Event::Proxying(proxy) => self.confined.proxy = Some(proxy),
         }
     }
 
     fn check_clock(&mut self) {
         let now = Instant::now();
         if self.exit.is_none() {
+            self.check_use(now);
             if now >= self.deadline && !self.timed_out && !self.stopped {
                 self.timed_out = true;
                 self.stop(self.grace);
@@ -318,12 +410,14 @@ impl Life {
                 Err(_) => break,
             }
         }
+        let guarded = self.confined.guarded();
         let (ending, left_behind) = self.ending()?;
         let both = self.output.finish();
         Ok(Done {
             ending,
             timed_out: self.timed_out,
             stopped: self.stopped,
+            overuse: self.overuse,
             left_behind,
             stdout: both.stdout,
             stderr: both.stderr,
@@ -332,6 +426,7 @@ impl Life {
             spilled_bytes: both.spilled_bytes,
             spill_error: both.spill_error,
             wall_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            guarded,
         })
     }
 
@@ -347,7 +442,7 @@ impl Life {
             }
             None => return Ok((ended_by_kill(), Vec::new())),
         };
-        let killed_by_us = self.timed_out || self.stopped;
+        let killed_by_us = self.timed_out || self.stopped || self.overuse.is_some();
         self.confined
             .ending_without_report(status, killed_by_us, || self.output.complaint())
     }

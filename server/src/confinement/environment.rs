@@ -40,6 +40,22 @@ const PROXIES: &[&str] = &[
     "ALL_PROXY",
     "NO_PROXY",
 ];
+/// Where programs keep caches that would otherwise lie in a home that cannot be written, below the
+/// private tmp. Those with a variable of their own do not all follow `XDG_CACHE_HOME`, least of all
+/// on macOS, where they use `~/Library/Caches`.
+const CACHES: &[(&str, &str)] = &[
+    ("XDG_CACHE_HOME", ".cache"),
+    ("npm_config_cache", ".cache/npm"),
+    ("YARN_CACHE_FOLDER", ".cache/yarn"),
+    ("PIP_CACHE_DIR", ".cache/pip"),
+    ("POETRY_CACHE_DIR", ".cache/pypoetry"),
+    ("UV_CACHE_DIR", ".cache/uv"),
+    ("PYTHONPYCACHEPREFIX", ".cache/pycache"),
+    ("GOCACHE", ".cache/go-build"),
+    ("CCACHE_DIR", ".cache/ccache"),
+    ("DENO_DIR", ".cache/deno"),
+    ("CLANG_MODULE_CACHE_PATH", ".cache/clang"),
+];
 /// The search path when this process has none of its own.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
@@ -91,11 +107,9 @@ fn compose(
     set("SHELL", "/bin/bash".into());
     set("TERM", "dumb".into());
     set("TMPDIR", tmp.clone());
-    // Caches would otherwise fail on a home that cannot be written.
-    set("XDG_CACHE_HOME", format!("{tmp}/.cache"));
-    set("npm_config_cache", format!("{tmp}/.cache/npm"));
-    set("PIP_CACHE_DIR", format!("{tmp}/.cache/pip"));
-    set("PYTHONPYCACHEPREFIX", format!("{tmp}/.cache/pycache"));
+    for (name, folder) in CACHES {
+        set(name, format!("{tmp}/{folder}"));
+    }
     // Nothing can answer a prompt.
     set("GIT_TERMINAL_PROMPT", "0".into());
     // `git status` would take a lock that nothing here may remove again.
@@ -192,6 +206,21 @@ mod tests {
         assert_eq!(get(&env, "TERM"), Some("xterm"));
         assert_eq!(get(&env, "A"), Some("1"));
         assert_eq!(env.iter().filter(|(n, _)| n == "TERM").count(), 1);
+    }
+
+    #[test]
+    fn caches_go_to_the_private_tmp_whatever_the_person_uses() {
+        let own = [("GOCACHE", "/home/u/go-cache"), ("XDG_CACHE_HOME", "/x")];
+        let env = child(&own, &["GOCACHE"], &[]);
+        for (name, folder) in CACHES {
+            let expected = format!("/tmp/{folder}");
+            assert_eq!(get(&env, name), Some(expected.as_str()), "{name}");
+        }
+        let asked = [("GOCACHE", "/home/u/proj/cache")];
+        assert_eq!(
+            get(&child(&own, &[], &asked), "GOCACHE"),
+            Some("/home/u/proj/cache")
+        );
     }
 
     #[test]

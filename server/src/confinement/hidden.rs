@@ -80,11 +80,38 @@ const SYSTEM_SECRETS: &[&str] = &[
 pub(super) struct Hidden {
     /// Existing paths that a child must not see, by their real names, none below another.
     pub(super) masks: Vec<PathBuf>,
-    /// Existing paths inside the roots that a child must not write. Among them every `.git`, whole:
-    /// git works by making lock files and renaming them, which nothing can here; it must fail
-    /// before it leaves a lock behind that stops the person's own git. (And its hooks and its
-    /// configuration are run later, outside.)
+    /// Paths inside the roots that a child must not write. Among them what makes each repository's
+    /// git run something: its hooks and its configuration are run later, outside. Where commands
+    /// cannot rename, every `.git` is sealed whole: git works by making lock files and renaming
+    /// them; it must fail before it leaves a lock behind that stops the person's own git.
     pub(super) sealed: Vec<PathBuf>,
+}
+
+/// What in a git directory makes git run something, or leads it to other settings. Those that do
+/// not exist must not come to be.
+const GIT_CONTROL: &[&str] = &[
+    "hooks",
+    "config",
+    "config.worktree",
+    "commondir",
+    "info/attributes",
+];
+/// The same for Mercurial.
+const HG_CONTROL: &[&str] = &["hgrc", "hgrc-not-shared"];
+
+/// What is sealed of a repository: its git directory, or the file that names one.
+fn control_of(repository: &Path, whole: bool) -> Vec<PathBuf> {
+    let Ok(real) = repository.canonicalize() else {
+        return Vec::new();
+    };
+    if whole || !real.is_dir() {
+        return vec![real];
+    }
+    let names = match real.ends_with(".hg") {
+        true => HG_CONTROL,
+        false => GIT_CONTROL,
+    };
+    names.iter().map(|name| real.join(name)).collect()
 }
 
 /// Where to look.
@@ -93,6 +120,8 @@ pub(super) struct Search<'a> {
     pub(super) hands_home: &'a Path,
     pub(super) extra_protected: &'a [PathBuf],
     pub(super) env_files: bool,
+    /// Whether repositories are sealed whole, and not only what git runs.
+    pub(super) whole_repositories: bool,
     /// The writable roots, by their real paths.
     pub(super) roots: &'a [PathBuf],
     /// How long the look may take; zero: the roots are not looked through.
@@ -135,10 +164,16 @@ impl Search<'_> {
         masks.extend(named.filter(|path| self.may_be_masked(path)));
         let path = std::env::var_os("PATH").unwrap_or_default();
         sealed.extend(std::env::split_paths(&path).filter(|folder| folder.is_absolute()));
+        let mut repositories = Vec::new();
         if !self.patience.is_zero() {
-            self.look_through_roots(&mut masks, &mut sealed)?;
+            self.look_through_roots(&mut masks, &mut repositories)?;
         }
         let mut sealed = real(&sealed);
+        for repository in repositories {
+            sealed.extend(control_of(&repository, self.whole_repositories));
+        }
+        sealed.sort();
+        sealed.dedup();
         sealed.retain(|path| self.in_roots(path));
         let hidden = Hidden {
             masks: outermost(real(&masks)),
@@ -151,7 +186,7 @@ impl Search<'_> {
     fn look_through_roots(
         &self,
         masks: &mut Vec<PathBuf>,
-        sealed: &mut Vec<PathBuf>,
+        repositories: &mut Vec<PathBuf>,
     ) -> Result<(), Unknown> {
         let deadline = Instant::now() + self.patience;
         for root in self.roots {
@@ -171,7 +206,7 @@ impl Search<'_> {
             }
             let secrets = found.secrets.into_iter();
             masks.extend(secrets.filter(|path| self.may_be_masked(path)));
-            sealed.extend(found.repositories);
+            repositories.extend(found.repositories);
         }
         Ok(())
     }
@@ -208,7 +243,8 @@ fn linked_from(folder: &Path) -> Vec<PathBuf> {
 
 impl Hidden {
     fn check_number(&self) -> Result<(), Unknown> {
-        let number = self.masks.len() + self.sealed.len();
+        let sealed = self.sealed.iter().filter(|path| path.exists()).count();
+        let number = self.masks.len() + sealed;
         if number <= limits::HIDDEN_MOUNTS {
             return Ok(());
         }
@@ -224,10 +260,12 @@ impl Hidden {
 
     /// Seals the repositories around a working folder too, also where the roots were not looked
     /// through.
-    pub(super) fn seal_around(&mut self, cwd: &Path, roots: &[PathBuf]) {
+    pub(super) fn seal_around(&mut self, cwd: &Path, roots: &[PathBuf], whole: bool) {
         let around = cwd.ancestors().map(|folder| folder.join(".git"));
         let inside = around.filter(|git| roots.iter().any(|root| git.starts_with(root)));
-        self.sealed.extend(real(&inside.collect::<Vec<_>>()));
+        for repository in inside {
+            self.sealed.extend(control_of(&repository, whole));
+        }
         self.sealed.sort();
         self.sealed.dedup();
     }
@@ -274,7 +312,12 @@ mod tests {
     use super::*;
 
     fn look(home: &Path, roots: &[PathBuf], extra: &[PathBuf]) -> Hidden {
+        look_for(home, roots, extra, true)
+    }
+
+    fn look_for(home: &Path, roots: &[PathBuf], extra: &[PathBuf], whole: bool) -> Hidden {
         Search {
+            whole_repositories: whole,
             user_home: home,
             hands_home: &home.join("hands"),
             extra_protected: extra,
@@ -317,6 +360,15 @@ mod tests {
         let found = look(&home, std::slice::from_ref(&root), &[]);
         assert!(found.masks.contains(&root.join("a/.env")));
         assert_eq!(found.sealed, [root.join("a/.git")]);
+        std::fs::write(root.join("a/b"), "").unwrap();
+        std::fs::create_dir_all(root.join("a/sub")).unwrap();
+        std::fs::write(root.join("a/sub/.git"), "gitdir: ../.git/modules/sub").unwrap();
+        let sealed = look_for(&home, std::slice::from_ref(&root), &[], false).sealed;
+        for name in ["hooks", "config", "config.worktree", "info/attributes"] {
+            assert!(sealed.contains(&root.join("a/.git").join(name)), "{name}");
+        }
+        assert!(sealed.contains(&root.join("a/sub/.git")));
+        assert!(!sealed.contains(&root.join("a/.git")));
     }
 
     #[test]
@@ -348,6 +400,7 @@ mod tests {
         let (_keep, home) = folder();
         let roots = [root.clone()];
         let mut search = Search {
+            whole_repositories: true,
             user_home: &home,
             hands_home: &home.join("hands"),
             extra_protected: &[],
@@ -385,7 +438,7 @@ mod tests {
         let deep = root.join("1/2");
         std::fs::create_dir_all(deep.join(".git/hooks")).unwrap();
         let mut hidden = Hidden::default();
-        hidden.seal_around(&deep, &[root]);
+        hidden.seal_around(&deep, &[root], true);
         assert_eq!(hidden.sealed, [deep.join(".git")]);
     }
 }

@@ -2,60 +2,89 @@
 
 mod environment;
 mod hidden;
+mod network;
 mod runner;
 mod sockets;
+mod zones;
 
 pub use hidden::own_programs;
+pub(crate) use network::in_words as network_in_words;
 pub(crate) use runner::canary as try_sandbox;
 pub use runner::{Finished, Order, RunError, run};
 
 use crate::hub::Hub;
 use crate::limits;
 use crate::outcome::{Code, Outcome, system};
-use hands_config::Mode;
+use hands_config::{Config, Mode};
 use hands_sandbox::canary::{Report, State};
-use hands_sandbox::{Network, Plan};
+use hands_sandbox::{Guard, Plan, Resources};
 use hidden::{Hidden, Search, Unknown};
+use network::SessionNet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
+use zones::Zones;
 
 /// How this session's commands are confined.
 pub struct Confinement {
     workspaces: Vec<Root>,
     extra_write: Vec<Root>,
+    /// The same with those that lie in others: each has grants of its own.
+    every_workspace: Vec<Root>,
+    every_extra: Vec<Root>,
     search: Duration,
     extra_protected: Vec<PathBuf>,
     mode: Mode,
+    network: SessionNet,
     pass: Vec<String>,
     user_home: PathBuf,
     hands_home: PathBuf,
     scratch: PathBuf,
     tmp: PathBuf,
     env_files: bool,
+    /// What of the guard is the same for every command; absent: none is used.
+    guard: Option<Guard>,
+    resources: Resources,
     /// What was found on the disk last, and until when it counts.
     hidden: Mutex<Option<(Instant, Arc<Hidden>)>>,
+    broker: bool,
     canary: Arc<OnceCell<Report>>,
 }
 
 impl Confinement {
     /// Takes from the settings what concerns commands.
-    pub fn new(hub: &Hub, tmp: PathBuf) -> Self {
+    pub fn new(hub: &Hub, session_id: &str, tmp: PathBuf) -> Self {
         let config = &hub.config;
         Self {
             workspaces: roots(&config.workspaces, &config.write.extra),
             extra_write: roots(&config.write.extra, &config.workspaces),
+            every_workspace: config.workspaces.iter().map(|p| Root::of(p)).collect(),
+            every_extra: config.write.extra.iter().map(|p| Root::of(p)).collect(),
             search: Duration::from_secs(config.protect.search_s),
             extra_protected: config.protect.paths.clone(),
             mode: config.sandbox.mode,
+            network: SessionNet::new(config),
             pass: config.env.pass.clone(),
             user_home: hub.user_home.clone(),
             hands_home: hub.home.root().to_path_buf(),
             scratch: hub.home.scratch_dir(),
-            tmp,
+            tmp: tmp.clone(),
             env_files: config.protect.env_files,
+            guard: guarded(config).then(|| Guard {
+                recovery: hub.home.recovery_dir(),
+                turn_id: String::new(),
+                session_id: session_id.to_string(),
+                file_bytes: config.limits.recovery_file_bytes,
+                quota_bytes: config.limits.recovery_bytes,
+                min_age_s: config.limits.recovery_min_age().as_secs(),
+                // Beside the private tmp, in the home that no child sees.
+                ledger: Some(tmp.with_file_name("made")),
+                build_folders: config.sandbox.build_folders.clone(),
+            }),
+            resources: resources(config),
             hidden: Mutex::default(),
+            broker: config.sandbox.broker,
             canary: Arc::clone(&hub.canary),
         }
     }
@@ -63,7 +92,7 @@ impl Confinement {
     /// What the sandbox was seen to stop on this machine; tried once per process.
     pub async fn report(&self) -> &Report {
         self.canary
-            .get_or_init(|| runner::canary(&self.scratch))
+            .get_or_init(|| runner::canary(&self.scratch, self.broker))
             .await
     }
 
@@ -78,8 +107,12 @@ impl Confinement {
         }
         let reason = report.reason.clone().unwrap_or_default();
         let hint = report.hint.clone().unwrap_or_default();
+        let what = match report.state {
+            State::Reduced => "the sandbox is reduced",
+            _ => "no sandbox",
+        };
         Err((
-            format!("no sandbox: {reason}; commands are refused without one"),
+            format!("{what}: {reason}; commands are refused without a whole one"),
             hint,
         ))
     }
@@ -98,6 +131,7 @@ impl Confinement {
                 hands_home: &self.hands_home,
                 extra_protected: &self.extra_protected,
                 env_files: self.env_files,
+                whole_repositories: self.seals_whole(),
                 roots,
                 patience: self.search,
             }
@@ -109,23 +143,63 @@ impl Confinement {
         Ok(hidden)
     }
 
-    /// The confined child for `argv`. Looks at the disk: not for async threads.
+    /// The folders that commands may write now, by their real names.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        [there(&self.workspaces), there(&self.extra_write)].concat()
+    }
+
+    /// Where commands may remove what they made: the session's ledger of that.
+    pub(crate) fn ledger(&self) -> Option<&Path> {
+        let guard = self.guard.as_ref();
+        guard
+            .filter(|_| cfg!(target_os = "linux") && self.mode == Mode::Default)
+            .and_then(|guard| guard.ledger.as_deref())
+    }
+
+    /// Whether commands can rename nothing, so that git must not begin.
+    fn seals_whole(&self) -> bool {
+        !cfg!(target_os = "linux") || self.guard.is_none() || self.mode != Mode::Default
+    }
+
+    /// The folders that a command writes in: all, or those that `open` names.
+    fn zones(&self, open: Option<&[PathBuf]>) -> Result<Zones, Outcome> {
+        match open {
+            None => Ok(Zones::all(
+                there(&self.workspaces),
+                there(&self.extra_write),
+            )),
+            Some(open) => {
+                let (workspaces, extra) = (&self.every_workspace, &self.every_extra);
+                Zones::granted(&there(workspaces), &there(extra), open)
+            }
+        }
+    }
+
+    /// The confined child for `argv`, one of the turn's. With `open`, it writes only in the folders
+    /// with these keys. `network` is what the call asked for, if it did. Looks at the disk: not for
+    /// async threads.
     ///
     /// # Errors
-    /// When a folder of the private tmp cannot be made, or it is not known what to hide.
+    /// When a folder of the private tmp cannot be made, it is not known what to hide or close, or
+    /// the configuration does not open the network that was asked for.
     pub fn plan(
         &self,
+        turn_id: &str,
         argv: Vec<String>,
         cwd: PathBuf,
         env: &[(String, String)],
-        network: bool,
+        network: Option<bool>,
+        open: Option<&[PathBuf]>,
     ) -> Result<Plan, Outcome> {
+        let zones = self.zones(open)?;
         let mut plan = Plan {
             argv,
             cwd,
             env: Vec::new(),
-            workspaces: there(&self.workspaces),
-            extra_write: there(&self.extra_write),
+            workspaces: zones.workspaces,
+            extra_write: zones.extra_write,
+            closed: zones.closed,
+            shallow: zones.shallow,
             tmp: self.tmp.clone(),
             masks: Vec::new(),
             sealed: Vec::new(),
@@ -134,16 +208,19 @@ impl Confinement {
                 Mode::Strict => hands_sandbox::Mode::Strict,
                 Mode::ReadOnly => hands_sandbox::Mode::ReadOnly,
             },
-            network: match network {
-                true => Network::On,
-                false => Network::Off,
-            },
+            network: self.network.of_call(network)?,
+            guard: self.guard.clone().map(|guard| Guard {
+                turn_id: turn_id.to_string(),
+                ..guard
+            }),
+            resources: self.resources,
         };
-        let roots = [plan.workspaces.as_slice(), &plan.extra_write].concat();
+        // Secrets are hidden where nothing can be written too.
+        let roots = self.roots();
         let hidden = self.hidden(&roots);
         let hidden = hidden.map_err(|e| Outcome::fail(Code::Sandbox, e.message).hint(e.hint))?;
         let mut hidden = Hidden::clone(&hidden);
-        hidden.seal_around(&plan.cwd, &roots);
+        hidden.seal_around(&plan.cwd, &roots, self.seals_whole());
         plan.masks = hidden.masks;
         plan.sealed = hidden.sealed;
         let tmpdir = plan.tmpdir_inside();
@@ -153,6 +230,41 @@ impl Confinement {
     }
 }
 
+/// Whether commands of this server go through the broker.
+pub(crate) fn brokered(config: &Config) -> bool {
+    cfg!(target_os = "linux") && guarded(config)
+}
+
+/// Whether its plans have a guard, of which other systems take the build folders alone.
+fn guarded(config: &Config) -> bool {
+    config.sandbox.broker && config.sandbox.mode != Mode::ReadOnly
+}
+
+/// How much of the machine a command may use.
+fn resources(config: &Config) -> Resources {
+    let bytes = |mib: u64| mib.saturating_mul(1024 * 1024);
+    let sandbox = &config.sandbox;
+    Resources {
+        memory_bytes: match sandbox.memory_mb {
+            0 => machine_memory().map_or(u64::MAX, |all| all / 4 * 3),
+            mib => bytes(mib),
+        },
+        processes: sandbox.processes,
+        open_files: sandbox.open_files,
+        file_bytes: bytes(sandbox.file_mb),
+    }
+}
+
+/// Bytes of memory that the machine has, where the system says so in a file.
+fn machine_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
 /// A folder that commands may write, and where it was at the start. It is never looked up anew: a
 /// planner may put a link in the place of one that is missing.
 struct Root {
@@ -160,20 +272,25 @@ struct Root {
     real: PathBuf,
 }
 
+impl Root {
+    fn of(given: &Path) -> Self {
+        Self {
+            given: given.to_path_buf(),
+            real: expected(given),
+        }
+    }
+}
+
 /// Finds where the roots are. One that lies in another is left out: the other covers it.
 fn roots(given: &[PathBuf], others: &[PathBuf]) -> Vec<Root> {
     let all: Vec<PathBuf> = given.iter().chain(others).map(|p| expected(p)).collect();
-    let root = |given: &PathBuf| Root {
-        given: given.clone(),
-        real: expected(given),
-    };
     let inside = |root: &Root| {
         let mut above = all.iter().filter(|other| **other != root.real);
         above.any(|other| root.real.starts_with(other))
     };
     given
         .iter()
-        .map(root)
+        .map(|given| Root::of(given))
         .filter(|root| !inside(root))
         .collect()
 }

@@ -1,7 +1,7 @@
 //! The server's side of a `hands-runner`.
 
 use crate::limits;
-use hands_sandbox::canary::{Report, State};
+use hands_sandbox::canary::{Cause, Report, State};
 use hands_sandbox::{Done, Frame, Progress, Request};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub enum RunError {
 }
 
 /// Where the runner's program is: beside our own, never on a search path.
-fn program() -> Result<PathBuf, RunError> {
+pub(super) fn program() -> Result<PathBuf, RunError> {
     let own = std::env::current_exe()
         .map_err(|e| RunError::Broken(format!("finding our own program: {e}")))?;
     let runner = own.with_file_name("hands-runner");
@@ -167,13 +167,15 @@ async fn read_line(
 }
 
 /// Tries the sandbox in a process of its own.
-pub(crate) async fn canary(scratch: &Path) -> Report {
-    match try_canary(scratch).await {
+pub(crate) async fn canary(scratch: &Path, broker: bool) -> Report {
+    match try_canary(scratch, broker).await {
         Ok(report) => report,
         Err(e) => Report {
             backend: "none".into(),
             state: State::None,
+            cause: Some(Cause::Other),
             promises: BTreeMap::new(),
+            findings: Vec::new(),
             reason: Some(e.to_string()),
             hint: Some(match e {
                 RunError::Refused { hint, .. } => hint,
@@ -183,9 +185,12 @@ pub(crate) async fn canary(scratch: &Path) -> Report {
     }
 }
 
-async fn try_canary(scratch: &Path) -> Result<Report, RunError> {
+async fn try_canary(scratch: &Path, broker: bool) -> Result<Report, RunError> {
     let program = program()?;
-    let args = ["canary".as_ref(), "--scratch".as_ref(), scratch.as_os_str()];
+    let mut args = vec!["canary".as_ref(), "--scratch".as_ref(), scratch.as_os_str()];
+    if !broker {
+        args.push("--no-broker".as_ref());
+    }
     let mut child = spawn(&program, &args)
         .map_err(|e| RunError::Broken(format!("starting {}: {e}", program.display())))?;
     let mut said = Vec::new();

@@ -4,12 +4,14 @@
 //! (policy), the file is locked against other calls ([`locks`]), its content is read and its state
 //! remembered ([`existing`]), the new content is made (the tool's part), the permission gate is
 //! passed ([`gate`]), the old content is kept as a recovery file, and the new one put in its place
-//! at once ([`replace`]). The gate comes late so that nobody is asked for what cannot be done.
+//! at once ([`replace`]). The gate comes late so that nobody is asked for what cannot be done. What is
+//! new is noted as the session's own ([`made`]).
 
 pub mod analysis;
 pub mod existing;
 pub mod gate;
 pub mod locks;
+pub mod made;
 pub mod replace;
 pub mod target;
 

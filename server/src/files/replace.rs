@@ -6,6 +6,7 @@
 
 use super::existing::{Existing, State};
 use crate::outcome::{Code, Outcome, system};
+use hands_activity::{Aside, Noted, Notes};
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -25,12 +26,13 @@ pub struct Spot<'a> {
     pub name: &'a OsStr,
     /// How messages name it.
     pub shown: &'a Path,
+    /// Where the names that files have for a moment are written down, for the case of a kill.
+    pub notes: &'a Notes,
 }
 
 impl Spot<'_> {
     fn failed(&self, what: &str) -> impl Fn(Errno) -> Outcome + '_ {
-        let what = format!("{what} {}", self.shown.display());
-        move |e| system(&what, &std::io::Error::from(e))
+        failed(what, self.shown)
     }
 
     /// Makes a file that must not be there yet, mode 0666 or 0777 less the umask.
@@ -38,7 +40,9 @@ impl Spot<'_> {
     /// # Errors
     /// `conflict` when something of that name is there; otherwise the system's refusal. Nothing is
     /// left behind.
-    pub fn create(&self, bytes: &[u8], executable: bool) -> Result<(), Outcome> {
+    ///
+    /// What comes back is the file that was made, whatever its name is now.
+    pub fn create(&self, bytes: &[u8], executable: bool) -> Result<File, Outcome> {
         let mode = if executable { 0o777 } else { 0o666 };
         let draft = Draft::make(self, bytes, Mode::from_raw_mode(mode))?;
         draft.sync(self)?;
@@ -53,16 +57,20 @@ impl Spot<'_> {
             e => self.failed("creating")(e),
         })?;
         self.sync_folder();
-        Ok(())
+        Ok(draft.file)
     }
 
     /// Replaces the content of a file that was read as `old`, see [`Spot::stage`].
     ///
     /// # Errors
     /// As [`Spot::stage`] and [`Staged::commit`].
-    pub fn replace(&self, old: &Existing, bytes: &[u8], executable: bool) -> Result<(), Outcome> {
-        self.stage(old, bytes, executable)?.commit()?.finish();
-        Ok(())
+    pub fn replace(
+        &self,
+        old: &Existing,
+        bytes: &[u8],
+        executable: bool,
+    ) -> Result<Option<File>, Outcome> {
+        Ok(self.stage(old, bytes, executable)?.commit()?.finish())
     }
 
     /// Makes everything ready to replace the content of a file that was read as `old`, so that the
@@ -77,12 +85,13 @@ impl Spot<'_> {
         bytes: &'a [u8],
         executable: bool,
     ) -> Result<Staged<'a>, Outcome> {
-        self.check_writable(old)?;
+        check_writable(self.folder, self.name, self.shown, old)?;
         let mut staged = Staged {
             spot: self,
             old,
             bytes,
             draft: None,
+            noted: None,
         };
         if old.metadata.nlink() > 1 {
             return Ok(staged);
@@ -91,26 +100,24 @@ impl Spot<'_> {
         draft.take_after(old, executable);
         draft.sync(self)?;
         let aside = free_name();
+        let files = [draft.id(), Some(old.state.id)];
+        let noted = self.note(&aside, &files.into_iter().flatten().collect::<Vec<_>>());
         let linked = draft.link_as(self, &aside);
         linked.map_err(self.failed("writing beside"))?;
         staged.draft = Some((aside, draft));
+        staged.noted = Some(noted);
         Ok(staged)
     }
 
-    /// Whether this user may replace the file that was read as `old`.
-    ///
-    /// # Errors
-    /// The system's refusal.
-    pub fn check_writable(&self, old: &Existing) -> Result<(), Outcome> {
-        // A rename would not ask for this: a file that is read-only is meant to be.
-        let may = |name: &OsStr, access| fs::accessat(self.folder, name, access, AtFlags::EACCESS);
-        may(self.name, fs::Access::WRITE_OK).map_err(self.failed("writing"))?;
-        match old.metadata.nlink() {
-            // It is written in place.
-            2.. => Ok(()),
-            _ => may(OsStr::new("."), fs::Access::WRITE_OK | fs::Access::EXEC_OK)
-                .map_err(self.failed("writing in the folder of")),
-        }
+    /// Writes down which files may lie under a name for a moment.
+    fn note(&self, name: &OsStr, files: &[(u64, u64)]) -> Noted {
+        self.notes.note(&Aside {
+            folder: self.shown.parent().unwrap_or(Path::new("/")),
+            name,
+            origin: self.name,
+            files,
+            goes_back: false,
+        })
     }
 
     /// Where the file system cannot exchange: look, then rename. The gap between the two is as
@@ -200,6 +207,32 @@ impl Spot<'_> {
     }
 }
 
+fn failed(what: &str, shown: &Path) -> impl Fn(Errno) -> Outcome + use<> {
+    let what = format!("{what} {}", shown.display());
+    move |e| system(&what, &std::io::Error::from(e))
+}
+
+/// Whether this user may replace the file that was read as `old`.
+///
+/// # Errors
+/// The system's refusal.
+pub fn check_writable(
+    folder: &OwnedFd,
+    name: &OsStr,
+    shown: &Path,
+    old: &Existing,
+) -> Result<(), Outcome> {
+    // A rename would not ask for this: a file that is read-only is meant to be.
+    let may = |name: &OsStr, access| fs::accessat(folder, name, access, AtFlags::EACCESS);
+    may(name, fs::Access::WRITE_OK).map_err(failed("writing", shown))?;
+    match old.metadata.nlink() {
+        // It is written in place.
+        2.. => Ok(()),
+        _ => may(OsStr::new("."), fs::Access::WRITE_OK | fs::Access::EXEC_OK)
+            .map_err(failed("writing in the folder of", shown)),
+    }
+}
+
 /// A name that nobody else has.
 fn free_name() -> OsString {
     format!(".hands-{}", uuid::Uuid::now_v7().simple()).into()
@@ -212,6 +245,8 @@ pub struct Staged<'a> {
     bytes: &'a [u8],
     /// The new content and its name for now; none for a file that is written in place.
     draft: Option<(OsString, Draft)>,
+    /// That this name is the draft's, and then perhaps the old file's.
+    noted: Option<Noted>,
 }
 
 impl<'a> Staged<'a> {
@@ -228,6 +263,8 @@ impl<'a> Staged<'a> {
                 spot: self.spot,
                 old: self.old,
                 aside: None,
+                successor: None,
+                _noted: None,
             });
         };
         let spot = self.spot;
@@ -245,6 +282,8 @@ impl<'a> Staged<'a> {
             spot,
             old: self.old,
             aside,
+            successor: Some(draft.file),
+            _noted: self.noted.take(),
         })
     }
 
@@ -289,14 +328,24 @@ pub struct Committed<'a> {
     old: &'a Existing,
     /// Where the old content lies, if it does.
     aside: Option<OsString>,
+    /// The file that is in the old one's place; none where the old one itself was written.
+    successor: Option<File>,
+    _noted: Option<Noted>,
 }
 
-impl Committed<'_> {
-    /// Lets go of the old content (its recovery copy stays).
-    pub fn finish(self) {
+impl<'a> Committed<'a> {
+    /// Lets go of the old content (its recovery copy stays). Answers the file that is in its place
+    /// now, unless the old one itself was written.
+    pub fn finish(self) -> Option<File> {
         if let Some(aside) = &self.aside {
             self.spot.discard(aside);
         }
+        self.successor
+    }
+
+    /// The file that was replaced.
+    pub fn old(&self) -> &'a File {
+        &self.old.file
     }
 
     /// Brings the old content back.
@@ -325,6 +374,7 @@ struct Draft {
     file: File,
     /// The name it has on file systems that cannot hold nameless files.
     named: Option<OsString>,
+    _noted: Option<Noted>,
 }
 
 impl Draft {
@@ -345,6 +395,7 @@ impl Draft {
             Ok(fd) => Ok(Self {
                 file: fd.into(),
                 named: None,
+                _noted: None,
             }),
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {
                 Self::open_named(spot, mode)
@@ -362,10 +413,14 @@ impl Draft {
         let name = free_name();
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let fd = fs::openat(spot.folder, &name, flags, mode).map_err(spot.failed("writing"))?;
-        Ok(Self {
+        let mut draft = Self {
             file: fd.into(),
-            named: Some(name),
-        })
+            named: Some(name.clone()),
+            _noted: None,
+        };
+        let files: Vec<_> = draft.id().into_iter().collect();
+        draft._noted = Some(spot.note(&name, &files));
+        Ok(draft)
     }
 
     /// Mode, owner and extended attributes of the file it is to replace. What this user may not

@@ -3,15 +3,15 @@
 use super::existing::Existing;
 use super::gate;
 use super::locks::Guard;
-use super::replace::Spot;
+use super::replace;
+use crate::calls::Call;
 use crate::limits;
 use crate::outcome::{Code, Outcome};
 use crate::session::Session;
 use hands_policy::paths::{Kind, Target, WritePlace};
-use hands_policy::permission::Use;
+use hands_policy::permission::{Act, Use};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 
 /// A place that may be written.
 #[derive(Debug)]
@@ -132,14 +132,14 @@ impl Writable {
     /// `permission_required`.
     pub fn pass_gate(
         &self,
-        session: &Session,
-        turn_id: &str,
+        call: &Call,
         tool: &str,
+        act: Act,
         nonce: Option<&str>,
     ) -> Result<(), Outcome> {
         match &self.gated {
             None => Ok(()),
-            Some(folder) => gate::pass(session, turn_id, tool, folder, nonce),
+            Some(folder) => gate::pass(call, tool, folder, act, nonce),
         }
     }
 
@@ -150,10 +150,7 @@ impl Writable {
 
     /// Whether no consent is needed any more.
     pub fn is_open(&self, session: &Session) -> bool {
-        let grants = session
-            .grants
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let grants = session.grants();
         let open = |folder| grants.is_open(folder, Use::Write);
         self.gated.as_deref().is_none_or(open)
     }
@@ -168,12 +165,7 @@ impl Writable {
             return Ok(());
         }
         let (folder, name) = self.target.parent()?;
-        let spot = Spot {
-            folder: &folder,
-            name: &name,
-            shown: self.target.path(),
-        };
-        spot.check_writable(old)
+        replace::check_writable(&folder, &name, self.target.path(), old)
     }
 
     /// The path that is written, with a word where it alone would mislead.

@@ -1,5 +1,9 @@
 //! `bash`: one command line, confined, within the reply budget.
 
+#[path = "bash/check.rs"]
+pub(crate) mod check;
+#[path = "bash/guarded.rs"]
+mod guarded;
 #[path = "bash/shown.rs"]
 mod shown;
 
@@ -7,15 +11,16 @@ use super::{input, output};
 use crate::args::Args;
 use crate::calls::Call;
 use crate::confinement::{self, Order, RunError};
+use crate::consent;
 use crate::limits;
 use crate::outcome::{Code, Outcome};
 use crate::session::Session;
-use hands_policy::command;
+use hands_config::{Config, Mode, PermissionMode};
 use hands_policy::paths::{Kind, Refusal, RefusalKind};
 use hands_sandbox::{Done, Ending, Plan, Request, encode_bytes};
 use serde_json::{Map, Value, json};
-use shown::{Shown, signal_name};
-use std::path::PathBuf;
+use shown::{Shown, signal_name, used_too_much};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,17 +48,46 @@ pub(super) fn description(session: &Session) -> String {
         .iter()
         .map(|root| root.given.display().to_string())
         .collect();
+    let workspaces = workspaces.join(", ");
     format!(
         "Runs a bash command line: find and inspect files and repositories, run programs and \
          tests. Runs in a sandbox: reads most of the machine (credentials are hidden), writes \
-         only in the workspaces ({}) and in a private /tmp. Files in the workspaces can be made \
-         and changed; they cannot be removed or renamed, so git add and commit do not work here. \
+         only in {} and in a private /tmp. {} \
          Answers within {budget} s: a command still running then is ended with code `timeout`. \
          Processes left in the background end with the command. No terminal: prompts fail. Output \
          over {} bytes is cut; `recovery_path` holds all of it. A non-zero exit is code `process`.",
-        workspaces.join(", "),
+        match session.config.permissions.mode {
+            PermissionMode::Nonce => format!("the workspaces ({workspaces})"),
+            PermissionMode::Human => format!(
+                "those top-level folders of the workspaces ({workspaces}) that your user granted \
+                 to this session"
+            ),
+        },
+        changes(&session.config),
         session.config.limits.output_bytes,
     )
+}
+
+/// What commands may change, in the planner's words.
+pub(crate) fn changes(config: &Config) -> &'static str {
+    match (config.sandbox.mode, confinement::brokered(config)) {
+        (Mode::ReadOnly, _) => "Nothing in the workspaces can be changed.",
+        (Mode::Default, true) => {
+            "In the workspaces programs make and change files, rename them, and remove what this \
+             session made; what was there before they cannot remove, and its content is \
+             kept in a recovery file before it is changed or replaced. git works, except for its \
+             hooks and configuration."
+        }
+        (Mode::Strict, true) => {
+            "Files in the workspaces can be made and changed, with their old content kept in a \
+             recovery file; they cannot be removed or renamed, so git add and commit do not work \
+             here."
+        }
+        (_, false) => {
+            "Files in the workspaces can be made and changed; they cannot be removed or renamed, \
+             so git add and commit do not work here."
+        }
+    }
 }
 
 pub(super) fn input_schema(session: &Session) -> Map<String, Value> {
@@ -73,7 +107,7 @@ pub(super) fn input_schema(session: &Session) -> Map<String, Value> {
             },
             "network": {
                 "type": ["boolean", "null"],
-                "description": format!("Whether it reaches the network; default {}.", session.config.sandbox.network),
+                "description": format!("{}.", confinement::network_in_words(&session.config)),
             },
         }),
         &["command"],
@@ -87,6 +121,19 @@ pub(super) fn output_schema() -> Map<String, Value> {
         "stdout": {"type": "string"},
         "stderr": {"type": "string"},
         "timed_out": {"type": "boolean"},
+        "kept": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string"},
+                    "recovery_path": {"type": "string"},
+                    "why": {"type": "string"},
+                },
+            },
+        },
+        "put_back": {"type": "array", "items": {"type": "string"}},
+        "refused": {"type": "array", "items": {"type": "string"}},
     }))
 }
 
@@ -97,7 +144,7 @@ struct Wish {
     timeout: Duration,
     stdin: Option<String>,
     env: Vec<(String, String)>,
-    network: bool,
+    network: Option<bool>,
 }
 
 impl Wish {
@@ -113,9 +160,7 @@ impl Wish {
             timeout: Duration::from_secs(timeout.unwrap_or(limits.bash_timeout_s)),
             stdin: args.string("stdin")?.map(str::to_string),
             env: args.strings("env")?,
-            network: args
-                .boolean("network")?
-                .unwrap_or(session.config.sandbox.network),
+            network: args.boolean("network")?,
         };
         wish.check()?;
         Ok(wish)
@@ -155,10 +200,10 @@ pub(crate) async fn run(call: &Call, args: Map<String, Value>) -> Outcome {
 async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outcome> {
     let session = &call.session;
     let wish = Wish::read(session, args)?;
-    if session.config.sandbox.command_check {
-        check_command(&wish.command)?;
-    }
     let cwd = folder(session, wish.cwd.as_deref())?;
+    if session.config.sandbox.command_check {
+        check::pass(session, &wish.command, &cwd).await?;
+    }
     let ready = session.confinement.ready().await;
     ready.map_err(|(reason, hint)| Outcome::fail(Code::Sandbox, reason).hint(hint))?;
     let budget = session
@@ -175,7 +220,7 @@ async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outco
         .hint("Nothing was run. Try again when other commands have ended."));
     }
     let argv = vec![shell()?, "-c".into(), wish.command.clone()];
-    let plan = plan(call, argv, cwd, &wish).await?;
+    let plan = plan(call, argv, cwd.clone(), &wish).await?;
     let spill = session.spill_path(&call.turn_id);
     let keep = usize::try_from(session.config.limits.output_bytes).unwrap_or(usize::MAX);
     let request = Request {
@@ -203,12 +248,44 @@ async fn try_run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outco
     })
     .await;
     match finished {
-        Ok(finished) => Ok(Answer::new(call, &wish, timeout).make(finished.done)),
+        Ok(finished) => {
+            let answer = Answer {
+                call,
+                wish: &wish,
+                timeout,
+                cwd: &cwd,
+            };
+            Ok(answer.make(finished.done))
+        }
         Err(RunError::Refused { message, hint }) => {
             Err(Outcome::fail(Code::Sandbox, message).hint(hint))
         }
-        Err(RunError::Broken(message)) => Err(Outcome::fail(Code::Internal, message)),
+        Err(RunError::Broken(message)) => {
+            let message = format!("{message}{}", put_right(call).await);
+            Err(Outcome::fail(Code::Internal, message))
+        }
     }
+}
+
+/// Puts right what a runner that was killed left in the middle of a removal; what there is to say
+/// about it.
+async fn put_right(call: &Call) -> String {
+    let session = Arc::clone(&call.session);
+    let look = move || session.recovery.settle_asides();
+    let settled = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+    let back = settled.put_back.iter().map(|path| {
+        format!(
+            "; {} was about to be removed and is back in its place",
+            path.display()
+        )
+    });
+    let found = settled.found.iter().map(|path| {
+        format!(
+            "; {} was left in the middle of a removal: tell your user",
+            path.display()
+        )
+    });
+    back.chain(found).collect()
 }
 
 /// The time a command gets and the time between its signals: together they fit in the reply
@@ -222,7 +299,12 @@ fn times(wanted: Duration, grace: Duration, budget: Duration) -> (Duration, Dura
 async fn plan(call: &Call, argv: Vec<String>, cwd: PathBuf, wish: &Wish) -> Result<Plan, Outcome> {
     let session = Arc::clone(&call.session);
     let (env, network) = (wish.env.clone(), wish.network);
-    let look = move || session.confinement.plan(argv, cwd, &env, network);
+    let turn_id = call.turn_id.clone();
+    let look = move || {
+        let confinement = &session.confinement;
+        let open = consent::writable(&session);
+        confinement.plan(&turn_id, argv, cwd, &env, network, open.as_deref())
+    };
     match tokio::task::spawn_blocking(look).await {
         Ok(plan) => plan,
         Err(e) => Err(Outcome::fail(
@@ -236,13 +318,8 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A good message early. The boundary is the sandbox, whatever this says.
-fn check_command(line: &str) -> Result<(), Outcome> {
-    command::check(line)
-        .map_err(|refusal| Outcome::fail(Code::DeleteBlocked, refusal.message).hint(refusal.hint))
-}
-
-fn folder(session: &Session, cwd: Option<&str>) -> Result<PathBuf, Outcome> {
+/// The working folder of a command.
+pub(crate) fn folder(session: &Session, cwd: Option<&str>) -> Result<PathBuf, Outcome> {
     let missing = |refusal: Refusal| match refusal.kind {
         RefusalKind::NotFound => {
             let near = refusal.hint.as_ref().map(|hint| format!("; {hint}"));
@@ -302,17 +379,10 @@ struct Answer<'a> {
     call: &'a Call,
     wish: &'a Wish,
     timeout: Duration,
+    cwd: &'a Path,
 }
 
-impl<'a> Answer<'a> {
-    fn new(call: &'a Call, wish: &'a Wish, timeout: Duration) -> Self {
-        Self {
-            call,
-            wish,
-            timeout,
-        }
-    }
-
+impl Answer<'_> {
     fn make(&self, done: Done) -> Outcome {
         let recovery = self.keep_whole(&done);
         let whole = recovery.as_ref().ok().and_then(Option::as_ref);
@@ -337,7 +407,15 @@ impl<'a> Answer<'a> {
             ));
         }
         let stderr = Shown::of(&done.stderr, shown_path.as_deref()).text;
-        notes.extend(self.refusal_note(&done, &stderr));
+        crate::calls::note_dropped(self.call, &done.guarded.dropped);
+        if done.guarded.kept_total > 0 {
+            self.call.session.recovery.recount();
+        }
+        let told = guarded::Told::of(&done.guarded);
+        notes.extend(told.notes());
+        if !told.explains() || self.is_granted_by_person() {
+            notes.extend(self.refusal_note(&done, &stderr));
+        }
         outcome.text = both.text;
         if outcome.text.is_empty() && notes.is_empty() && outcome.message.is_none() {
             outcome.text = "(no output)".into();
@@ -346,11 +424,14 @@ impl<'a> Answer<'a> {
             if !outcome.text.is_empty() && !outcome.text.ends_with('\n') {
                 outcome.text.push('\n');
             }
-            outcome.text.push_str(&format!("[{note}]"));
+            outcome
+                .text
+                .push_str(&format!("[{}]", guarded::on_one_line(&note)));
         }
         outcome.truncated = both.cut;
         outcome.total_bytes = both.cut.then_some(done.both.total);
-        outcome.recovery = whole.cloned();
+        outcome.recovery = whole.cloned().or_else(|| told.first_kept());
+        told.add_fields(&mut outcome);
         let (exit_code, signal) = match done.ending {
             Ending::Exit(code) => (Some(code), None),
             Ending::Signal(number) => (None, Some(signal_name(number))),
@@ -366,6 +447,10 @@ impl<'a> Answer<'a> {
             .field("timed_out", done.timed_out)
     }
 
+    fn is_granted_by_person(&self) -> bool {
+        self.call.session.config.permissions.mode == PermissionMode::Human
+    }
+
     /// What the sandbox refuses, where a program failed because it was refused something.
     fn refusal_note(&self, done: &Done, stderr: &str) -> Option<String> {
         let failed = matches!(done.ending, Ending::Exit(code) if code != 0);
@@ -376,10 +461,18 @@ impl<'a> Answer<'a> {
             return None;
         }
         let sandbox = &self.call.session.config.sandbox;
+        if self.is_granted_by_person() && sandbox.mode != Mode::ReadOnly {
+            return Some(consent::told_to_command(&self.call.session, self.cwd));
+        }
         Some(match sandbox.mode {
             hands_config::Mode::ReadOnly => {
                 "this server is in read-only mode: the sandbox refuses \
                 to write anywhere but in /tmp"
+                    .into()
+            }
+            hands_config::Mode::Default if confinement::brokered(&self.call.session.config) => {
+                "the sandbox refuses to remove what a command did not make, to write outside the \
+                 workspaces and /tmp, and to change git's hooks and configuration"
                     .into()
             }
             _ => "the sandbox refuses to remove or rename anything in the workspaces, to write \
@@ -389,6 +482,9 @@ impl<'a> Answer<'a> {
     }
 
     fn verdict(&self, done: &Done) -> Outcome {
+        if let Some(overuse) = &done.overuse {
+            return used_too_much(overuse);
+        }
         if done.timed_out {
             return self.timed_out();
         }
@@ -404,10 +500,19 @@ impl<'a> Answer<'a> {
                 Code::Process,
                 format!("the command exited with code {code}"),
             ),
-            Ending::Signal(number) => Outcome::fail(
-                Code::Process,
-                format!("the command was ended by signal {}", signal_name(number)),
-            ),
+            Ending::Signal(number) => {
+                let name = signal_name(number);
+                let message = format!("the command was ended by signal {name}");
+                let outcome = Outcome::fail(Code::Process, message);
+                match name == "SIGXFSZ" {
+                    true => outcome.hint(format!(
+                        "It wrote a file of more than {} MiB (`sandbox.file_mb`). Write less, or \
+                         ask your user to raise the setting.",
+                        self.call.session.config.sandbox.file_mb
+                    )),
+                    false => outcome,
+                }
+            }
         }
     }
 
@@ -434,6 +539,7 @@ impl<'a> Answer<'a> {
         };
         let session = &self.call.session;
         let reserved = session.recovery.reserve(
+            done.spilled_bytes,
             &self.call.turn_id,
             "output.txt",
             "whole output of a command",

@@ -7,12 +7,15 @@ use super::write_file::not_kept;
 use super::{input, output};
 use crate::calls::Call;
 use crate::files::existing::Existing;
+use crate::files::gate;
+use crate::files::made;
 use crate::files::replace::{Committed, Spot};
 use crate::files::sha256;
 use crate::files::target::Writable;
 use crate::limits;
 use crate::outcome::{Code, Outcome};
 use crate::session::Session;
+use hands_policy::permission::Act;
 use hands_text::diff;
 use hands_text::edit::{self as engine, Applied, Edit, EditError};
 use hands_text::encoding;
@@ -23,16 +26,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wish::Wish;
 
-pub(super) fn description(_: &Session) -> String {
+pub(super) fn description(session: &Session) -> String {
+    let gate = gate::described(session);
     "Changes parts of existing files. An edit replaces exact text (`old` must occur once, unless \
      `replace_all` or `expected_count`), whole lines (`start_line`..`end_line`), or inserts lines \
      (`insert_at`). Line numbers are those before this call. All edits of a call apply, or none. \
      Encoding, line ends and everything not named stay byte for byte; `\\n` in `old` matches the \
-     file's line ends. The first change in a folder of a session answers `permission_required` \
-     with a nonce; ask your user, then repeat the call with it. The previous content is kept at \
-     `previous_recovery_path`. A file outside the workspaces is not changed: a working copy beside \
-     it is (`redirected_from`)."
-        .into()
+     file's line ends. GATE The previous content is kept at `previous_recovery_path`. A file \
+     outside the workspaces is not changed: a working copy beside it is (`redirected_from`)."
+        .replace("GATE", gate)
 }
 
 pub(super) fn input_schema() -> Map<String, Value> {
@@ -103,6 +105,7 @@ pub(super) fn output_schema() -> Map<String, Value> {
         "nonce": {"type": "string"},
         "folder": {"type": "string"},
         "expires_at": {"type": "string"},
+        "grant_command": {"type": "string"},
     }))
 }
 
@@ -231,8 +234,7 @@ fn pass_gates(call: &Call, prepared: &[Prepared], nonce: Option<&str>) -> Result
         } else {
             nonce.take()
         };
-        file.place
-            .pass_gate(&call.session, &call.turn_id, "edit", own)?;
+        file.place.pass_gate(call, "edit", Act::Edit, own)?;
         passed.push(folder.to_path_buf());
     }
     Ok(())
@@ -259,6 +261,7 @@ fn commit(call: &Call, prepared: &[Prepared]) -> Result<Vec<Option<PathBuf>>, Ou
             folder: &placed.folder,
             name: &placed.name,
             shown: file.place.target.path(),
+            notes: call.session.recovery.notes(),
         })
         .collect();
     let mut kept = Vec::with_capacity(prepared.len());
@@ -285,13 +288,19 @@ fn commit(call: &Call, prepared: &[Prepared]) -> Result<Vec<Option<PathBuf>>, Ou
         }
     }
     for (spot, file) in spots.iter().zip(prepared) {
-        if !file.place.replaces()
-            && let Err(outcome) = spot.create(&file.applied.bytes, false)
-        {
-            return Err(undo(committed, outcome));
+        if file.place.replaces() {
+            continue;
+        }
+        match spot.create(&file.applied.bytes, false) {
+            Ok(copy) => made::created(&call.session, &[copy]),
+            Err(outcome) => return Err(undo(committed, outcome)),
         }
     }
-    committed.into_iter().for_each(Committed::finish);
+    let pairs = committed.into_iter().filter_map(|one| {
+        let old = one.old();
+        Some((old, one.finish()?))
+    });
+    made::replaced(&call.session, &pairs.collect::<Vec<_>>());
     Ok(kept)
 }
 

@@ -8,6 +8,7 @@ pub mod write_file;
 use crate::calls::Call;
 use crate::outcome::Outcome;
 use crate::session::Session;
+use hands_config::Network;
 use rmcp::model::{Tool as Listed, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -60,14 +61,18 @@ impl Tool {
         };
         let mut listed = Listed::new(self.name(), description, Arc::new(input));
         listed.output_schema = Some(Arc::new(output));
-        listed.annotations = Some(self.annotations());
+        listed.annotations = Some(self.annotations(session));
         listed
     }
 
-    fn annotations(self) -> ToolAnnotations {
+    fn annotations(self, session: &Session) -> ToolAnnotations {
+        let reaches_out = match session.config.sandbox.network {
+            Network::On | Network::Hosts => true,
+            Network::Off | Network::Loopback => false,
+        };
         let (title, read_only, destructive, idempotent, open_world) = match self {
-            // What a command does is the command's affair; it reaches the network.
-            Tool::Bash => ("Run a shell command", false, true, false, true),
+            // What a command does is the command's affair.
+            Tool::Bash => ("Run a shell command", false, true, false, reaches_out),
             Tool::ReadFile => ("Read a file or list a folder", true, false, true, false),
             Tool::WriteFile => ("Write a file", false, true, false, false),
             Tool::Edit => ("Edit files", false, true, false, false),

@@ -128,6 +128,7 @@ pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outc
     let session = &call.session;
     let wish = Wish::read(args)?;
     let target = session.policy.resolve(&wish.path, None)?;
+    check_packed(session, &target)?;
     session.policy.check_read(&target)?;
     let reading = Reading::of(session, &target)?;
     if matches!(wish.how, "image" | "hex") {
@@ -140,6 +141,21 @@ pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outc
         Some(Kind::Dir) => folder::list(session, &wish, &target),
         _ => read(session, &wish, &target, reading),
     }
+}
+
+/// A recovery file that a rotation compressed is not read, by neither of its names; whoever may
+/// read the file it came from is told so.
+fn check_packed(session: &Session, target: &Target) -> Result<(), Outcome> {
+    if !session.recovery.is_packed(target.path()) {
+        return Ok(());
+    }
+    Reading::of(session, target)?;
+    let message = format!(
+        "{} was compressed by a rotation of the recovery files",
+        target.path().display()
+    );
+    Err(Outcome::fail(Code::Unsupported, message)
+        .hint("Ask your user: `handsctl recovery show PATH` prints it."))
 }
 
 /// What is particular about reading a file, by where it lies.
@@ -163,7 +179,8 @@ impl Reading {
         if !recovery || target.kind() == Some(Kind::Dir) {
             return Ok(reading);
         }
-        match session.recovery.origin_of(target.path()) {
+        let origin = session.recovery.origin_of(target.path());
+        match origin {
             Some(None) => {
                 // A byte may take three as U+FFFD: even then a line must fit in a page.
                 let quarter = usize::try_from(session.config.limits.read_bytes / 4);

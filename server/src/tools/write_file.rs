@@ -4,12 +4,15 @@ use super::{input, output};
 use crate::args::Args;
 use crate::calls::Call;
 use crate::files::existing::Existing;
+use crate::files::gate;
+use crate::files::made;
 use crate::files::replace::Spot;
 use crate::files::sha256;
 use crate::files::target::Writable;
 use crate::outcome::{Code, Outcome};
 use crate::session::Session;
 use base64::Engine as _;
+use hands_policy::permission::Act;
 use hands_text::encoding::{self, Label};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -26,14 +29,14 @@ const KNOWN: &[&str] = &[
     "executable",
 ];
 
-pub(super) fn description(_: &Session) -> String {
-    "Creates a file with the given content (parents are made). With `overwrite` or `append` it \
-     changes an existing one: the first change in a folder of a session answers \
-     `permission_required` with a nonce; ask your user, then repeat the call with it. The previous \
-     content is kept at `previous_recovery_path`. Writes are atomic. An existing file outside the \
-     workspaces is never changed: the content goes to a working copy beside it \
-     (`redirected_from`)."
-        .into()
+pub(super) fn description(session: &Session) -> String {
+    format!(
+        "Creates a file with the given content (parents are made). With `overwrite` or `append` it \
+         changes an existing one. {} The previous content is kept at `previous_recovery_path`. \
+         Writes are atomic. An existing file outside the workspaces is never changed: the content \
+         goes to a working copy beside it (`redirected_from`).",
+        gate::described(session)
+    )
 }
 
 pub(super) fn input_schema() -> Map<String, Value> {
@@ -64,6 +67,7 @@ pub(super) fn output_schema() -> Map<String, Value> {
         "nonce": {"type": "string"},
         "folder": {"type": "string"},
         "expires_at": {"type": "string"},
+        "grant_command": {"type": "string"},
     }))
 }
 
@@ -212,7 +216,11 @@ pub(super) fn run(call: &Call, args: Map<String, Value>) -> Result<Outcome, Outc
     if let Some(old) = &old {
         place.check_writable(old)?;
     }
-    place.pass_gate(session, &call.turn_id, "write_file", wish.nonce.as_deref())?;
+    let act = match wish.append {
+        true => Act::Append,
+        false => Act::Overwrite,
+    };
+    place.pass_gate(call, "write_file", act, wish.nonce.as_deref())?;
     let kept = put(call, place, old.as_ref(), &bytes, wish.executable)?;
     Ok(answer(place, &bytes, kept))
 }
@@ -233,14 +241,19 @@ pub(super) fn put(
     bytes: &[u8],
     executable: bool,
 ) -> Result<Option<PathBuf>, Outcome> {
-    let (folder, name) = place.target.create_parents(0o777)?;
+    let mut folders = Vec::new();
+    let parents = place.target.create_parents_noting(0o777, &mut folders);
+    made::created(&call.session, &folders);
+    let (folder, name) = parents?;
     let spot = Spot {
         folder: &folder,
         name: &name,
         shown: place.target.path(),
+        notes: call.session.recovery.notes(),
     };
     let Some(old) = old.filter(|_| place.replaces()) else {
-        spot.create(bytes, executable)?;
+        let file = spot.create(bytes, executable)?;
+        made::created(&call.session, &[file]);
         return Ok(None);
     };
     let kept = call
@@ -248,14 +261,17 @@ pub(super) fn put(
         .recovery
         .store_file(&old.file, place.target.path(), &call.turn_id, "replaced")
         .map_err(not_kept)?;
-    spot.replace(old, bytes, executable)?;
+    if let Some(file) = spot.replace(old, bytes, executable)? {
+        made::replaced(&call.session, &[(&old.file, file)]);
+    }
     Ok(Some(kept.path))
 }
 
 /// Without a copy of the old content nothing is replaced.
 pub(super) fn not_kept(error: hands_activity::RecoveryError) -> Outcome {
     let code = match error {
-        hands_activity::RecoveryError::TooLarge { .. } => Code::TooLarge,
+        hands_activity::RecoveryError::TooLarge { .. }
+        | hands_activity::RecoveryError::Full { .. } => Code::TooLarge,
         _ => Code::Internal,
     };
     Outcome::fail(code, format!("the old content could not be kept: {error}"))

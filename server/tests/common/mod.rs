@@ -218,3 +218,11 @@ pub(crate) fn picture(folder: &Path) -> Vec<(PathBuf, String)> {
     all.sort();
     all
 }
+
+/// Whether a file in the workspace or in the recovery folder holds just this.
+pub(crate) fn survives(place: &Place, content: &str) -> bool {
+    let folders = [place.workspace(), place.home().join("work/recovery")];
+    let all = folders.iter().filter(|folder| folder.is_dir());
+    all.flat_map(|folder| picture(folder))
+        .any(|(_, held)| held == content)
+}

@@ -2,8 +2,10 @@
 
 use super::probe::{self, Trouble};
 use super::{Check, State};
+use crate::output::size;
 use crate::programs::quoted;
 use crate::{Context, limits};
+use hands_activity::{Recovery, RecoveryLimits};
 use hands_config::{ConfigError, Flags, Loaded, Presence, Source, load};
 use rustix::io::Errno;
 use std::path::Path;
@@ -21,6 +23,7 @@ pub(super) fn checks(context: &Context) -> Vec<Check> {
             let unset = loaded.sources.get("workspaces") == Some(&Source::Default);
             let paths = loaded.config.workspaces.iter();
             checks.extend(paths.map(|path| workspace(path, unset)));
+            checks.extend(recovery(context, &loaded));
         }
         Err(error) => checks.push(broken(&error)),
     }
@@ -120,6 +123,26 @@ fn configuration(context: &Context, loaded: &Loaded) -> Check {
         format!("no {}: the defaults hold", file.display())
     };
     Check::new("configuration", State::Ok, detail)
+}
+
+/// A recovery folder that is nearly full: soon nothing is changed any more.
+fn recovery(context: &Context, loaded: &Loaded) -> Option<Check> {
+    let limits = RecoveryLimits {
+        max_total_bytes: loaded.config.limits.recovery_bytes,
+        ..RecoveryLimits::default()
+    };
+    let folder = Recovery::look(&context.home.recovery_dir(), limits).ok()??;
+    let (held, most) = folder.usage();
+    if held.bytes / 10 < most / 100 * 9 {
+        return None;
+    }
+    let detail = format!(
+        "the recovery folder holds {} of {}; full, it makes room only by entries over {} days old",
+        size(held.bytes),
+        size(most),
+        loaded.config.limits.recovery_min_age_days
+    );
+    Some(Check::new("recovery", State::Warn, detail).mend("handsctl recovery rotate --dry-run"))
 }
 
 /// `unset`: nobody named a workspace, so the first start makes this one.

@@ -56,7 +56,8 @@ impl Check {
 pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
     let mut checks = home::checks(context);
     let found = programs::checks(context, &mut checks);
-    checks.extend(sandbox::checks(context, found.runner.as_deref()));
+    let (tried, promises) = sandbox::checks(context, found.runner.as_deref());
+    checks.extend(tried);
     checks.push(trail::check(context));
     checks.extend(system::checks(context));
     let worst = checks.iter().map(|check| check.state).max();
@@ -68,15 +69,38 @@ pub(crate) fn run(context: &Context) -> Result<Exit, Failure> {
     if context.out.json {
         context
             .out
-            .object(&json!({"state": word, "checks": checks}))?;
+            .object(&json!({"state": word, "checks": checks, "promises": promises}))?;
         return Ok(exit);
     }
     let rows: Vec<Vec<String>> = checks.iter().map(row).collect();
     context
         .out
         .table(&["STATE", "CHECK", "DETAIL", "MEND WITH"], &rows)?;
+    if !promises.is_empty() {
+        context
+            .out
+            .text("\nThe sandbox's self-test tried to break each promise:")?;
+        promises
+            .iter()
+            .try_for_each(|found| context.out.text(&lines(found)))?;
+    }
     context.out.text(&format!("\n{word}"))?;
     Ok(exit)
+}
+
+/// A promise: whether it held, what was tried and what was seen.
+fn lines(found: &sandbox::Finding) -> String {
+    let state = match found.held {
+        Some(true) => "held    ",
+        Some(false) => "NOT HELD",
+        None => "-       ",
+    };
+    let (number, title) = (found.number, &found.title);
+    let (tried, seen) = (&found.tried, &found.seen);
+    match found.held {
+        Some(_) => format!("{state} {number:>2}. {title}\n    tried: {tried}\n    seen: {seen}"),
+        None => format!("{state} {number:>2}. {title}\n    {seen}"),
+    }
 }
 
 fn row(check: &Check) -> Vec<String> {

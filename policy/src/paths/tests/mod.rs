@@ -8,9 +8,12 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod grants;
 mod guards;
 mod links;
 mod property;
+#[cfg(target_os = "linux")]
+mod spellings;
 mod tmp;
 mod writes;
 

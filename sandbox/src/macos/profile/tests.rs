@@ -14,6 +14,9 @@ fn plan() -> Plan {
         env: vec![],
         workspaces: vec![WORKSPACE.into()],
         extra_write: vec!["/Users/u/.cache/hands".into()],
+        closed: vec![],
+        shallow: vec![],
+        resources: crate::plan::Resources::default(),
         tmp: TMP.into(),
         masks: vec![
             "/Users/u/.ssh".into(),
@@ -26,6 +29,7 @@ fn plan() -> Plan {
         ],
         mode: Mode::Default,
         network: Network::On,
+        guard: None,
     }
 }
 
@@ -37,7 +41,7 @@ const MODES: [Mode; 3] = [Mode::Default, Mode::Strict, Mode::ReadOnly];
 
 /// Asks about every path and operation, of the newest system and of the oldest.
 fn expect(plan: &Plan, allowed: bool, operations: &[&str], paths: &[&str]) {
-    let profile = profile(plan);
+    let profile = profile(plan, &[]);
     for newest in [true, false] {
         let policy = Policy::read(&profile, newest);
         for path in paths {
@@ -161,7 +165,7 @@ fn devices_and_here_documents_work_in_every_mode() {
 
 #[test]
 fn only_terminals_of_its_own_are_read_and_written() {
-    let policy = Policy::read(&profile(&plan()), true);
+    let policy = Policy::read(&profile(&plan(), &[]), true);
     for operation in ["file-read-data", "file-write-data", "file-write-mode"] {
         assert!(policy.allows(operation, Target::OwnTerminal("/dev/ttys004")));
         assert!(!policy.allows(operation, Target::Path("/dev/ttys004")));
@@ -181,7 +185,7 @@ fn what_is_hidden_is_neither_read_written_removed_linked_nor_reached() {
             expect(&in_mode(mode), false, operations, &hidden);
         }
     }
-    let policy = Policy::read(&profile(&plan()), true);
+    let policy = Policy::read(&profile(&plan(), &[]), true);
     for path in hidden {
         assert!(!policy.allows("file-clone", Target::Path(path)), "{path}");
     }
@@ -279,6 +283,24 @@ fn whatever_a_rule_is_about_keeps_the_names_above_it() {
 }
 
 #[test]
+fn a_closed_folder_stays_as_it_is_and_an_open_one_inside_does_not() {
+    let at = |name: &str| format!("{WORKSPACE}/{name}");
+    let plan = Plan {
+        workspaces: vec![at("open").into(), at("all").into()],
+        closed: vec![WORKSPACE.into(), at("all/shut").into()],
+        ..plan()
+    };
+    let shut = [at("x"), at("other/x"), at("all/shut"), at("all/shut/x")];
+    let shut = shut.each_ref().map(String::as_str);
+    expect(&plan, false, WRITES, &shut);
+    expect(&plan, false, REMOVAL, &shut);
+    expect(&plan, true, READS, &shut);
+    let open = [at("open/x"), at("all/x")];
+    expect(&plan, true, WRITES, &open.each_ref().map(String::as_str));
+    expect(&plan, false, REMOVAL, &open.each_ref().map(String::as_str));
+}
+
+#[test]
 fn the_innermost_folder_decides() {
     let tmp = "/private/tmp/ws/.scratch/tmp";
     let plan = Plan {
@@ -345,8 +367,8 @@ fn without_network_only_sockets_of_its_own_folders_are_left() {
         network: Network::Off,
         ..plan()
     };
-    let policy = Policy::read(&profile(&off), true);
-    let open = Policy::read(&profile(&plan()), true);
+    let policy = Policy::read(&profile(&off, &[]), true);
+    let open = Policy::read(&profile(&plan(), &[]), true);
     for operation in ["network-outbound", "network-inbound", "network-bind"] {
         assert!(!policy.allows(operation, Target::Address));
         assert!(open.allows(operation, Target::Address));
@@ -362,7 +384,7 @@ fn without_network_only_sockets_of_its_own_folders_are_left() {
 
 #[test]
 fn the_ways_out_are_closed_and_ordinary_services_open() {
-    let policy = Policy::read(&profile(&plan()), true);
+    let policy = Policy::read(&profile(&plan(), &[]), true);
     let service = |name| policy.allows("mach-lookup", Target::Service(name));
     for name in [
         "com.apple.SecurityServer",
@@ -404,7 +426,7 @@ fn no_path_of_the_plan_stands_in_the_text() {
         sealed: vec![format!("{odd}/s").into()],
         ..plan()
     };
-    let profile = profile(&plan);
+    let profile = profile(&plan, &[]);
     assert!(!profile.text.contains("/Users/"));
     expect(&plan, true, WRITES, &[&format!("{odd}/new")]);
     for (n, (name, _)) in profile.params.iter().enumerate() {
@@ -438,7 +460,7 @@ fn every_rule_gives_its_reason() {
         masks: vec![HOME.into(), "/Users/u/.ssh".into()],
         ..plan()
     };
-    let text = profile(&plan).text;
+    let text = profile(&plan, &[]).text;
     let mut before = "";
     for line in text.lines().skip(1) {
         if line.starts_with('(') {
@@ -458,6 +480,9 @@ fn no_rule_about_no_path() {
     let plan = Plan {
         workspaces: vec![],
         extra_write: vec![],
+        closed: vec![],
+        shallow: vec![],
+        resources: crate::plan::Resources::default(),
         masks: vec![],
         sealed: vec![],
         ..plan()
@@ -499,10 +524,13 @@ fn nestings(mode: Mode) -> impl Iterator<Item = Plan> {
         Plan {
             workspaces: vec![pick(0)],
             extra_write: vec![],
+            closed: vec![],
+            shallow: vec![],
+            resources: crate::plan::Resources::default(),
             tmp: pick(1),
             masks: vec![pick(2)],
             sealed: vec![pick(3)],
-            network: [Network::On, Network::Off][n % 2],
+            network: [Network::On, Network::Off][n % 2].clone(),
             ..in_mode(mode)
         }
     })
@@ -515,14 +543,28 @@ fn the_promises_hold_however_folders_nest() {
         .into_iter()
         .flat_map(nestings)
     {
-        let policy = Policy::read(&profile(&plan), true);
+        let policy = Policy::read(&profile(&plan, &[]), true);
         for target in TARGETS {
-            check_promises(&plan, &policy, target);
+            check_promises(&plan, &[], &policy, target);
         }
     }
 }
 
-fn check_promises(plan: &Plan, policy: &Policy, target: &str) {
+/// The same with a build folder directly in the workspace.
+#[test]
+fn the_promises_hold_with_a_folder_that_is_freed() {
+    for plan in nestings(Mode::Default) {
+        for name in ["a", "b", "d"] {
+            let freed = [plan.workspaces[0].join(name)];
+            let policy = Policy::read(&profile(&plan, &freed), true);
+            for target in TARGETS {
+                check_promises(&plan, &freed, &policy, target);
+            }
+        }
+    }
+}
+
+fn check_promises(plan: &Plan, freed: &[PathBuf], policy: &Policy, target: &str) {
     let allowed = |operation| policy.allows(operation, Target::Path(target));
     let below = |root: &PathBuf| Path::new(target).starts_with(root);
     let none = |operations: &[&'static str]| {
@@ -545,13 +587,16 @@ fn check_promises(plan: &Plan, policy: &Policy, target: &str) {
             "file-link",
         ]);
     }
+    let free = freed.iter().any(below);
     if !tmp && !shared {
-        none(&["file-write-unlink"]);
+        if !free {
+            none(&["file-write-unlink"]);
+        }
         if !(writable && plan.workspaces.iter().any(below)) {
             none(&["file-write-data", "file-write-create", "file-link"]);
         }
     }
-    if plan.workspaces.iter().any(below) && plan.tmp.components().count() < 3 {
+    if plan.workspaces.iter().any(below) && plan.tmp.components().count() < 3 && !free {
         // No tmp within the workspace frees anything in it.
         none(&["file-write-unlink"]);
     }

@@ -2,6 +2,7 @@ use super::*;
 use std::os::unix::fs::PermissionsExt;
 
 struct World {
+    notes: tempfile::TempDir,
     dir: tempfile::TempDir,
     folder: OwnedFd,
 }
@@ -9,7 +10,11 @@ struct World {
 fn world() -> World {
     let dir = tempfile::tempdir().unwrap();
     let folder = std::fs::File::open(dir.path()).unwrap().into();
-    World { dir, folder }
+    World {
+        notes: tempfile::tempdir().unwrap(),
+        dir,
+        folder,
+    }
 }
 
 impl World {
@@ -31,6 +36,7 @@ impl World {
             folder: &self.folder,
             name: OsStr::new(name),
             shown: &self.path(name),
+            notes: &Notes::in_folder(self.notes.path()),
         })
     }
     fn names(&self) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! A command's streams and signals in the planner's words.
 
-use hands_sandbox::{Excerpt, decode_bytes};
+use crate::outcome::{Code, Outcome};
+use hands_sandbox::{Excerpt, Overuse, Resource, decode_bytes};
 
 /// A stream as the planner reads it.
 pub(super) struct Shown {
@@ -94,6 +95,32 @@ pub(super) fn signal_name(number: i32) -> String {
     ];
     let named = NAMES.iter().find(|(signal, _)| signal.as_raw() == number);
     named.map_or_else(|| number.to_string(), |(_, name)| (*name).to_string())
+}
+
+/// A command that was ended for what it used of the machine.
+pub(super) fn used_too_much(overuse: &Overuse) -> Outcome {
+    let mib = |bytes: u64| bytes.div_ceil(1024 * 1024);
+    let (message, setting) = match overuse.what {
+        Resource::Memory => (
+            format!(
+                "the command was ended: its processes used {} MiB of memory, and {} MiB are the \
+                 most",
+                mib(overuse.used),
+                mib(overuse.limit)
+            ),
+            "sandbox.memory_mb",
+        ),
+        Resource::Processes => (
+            format!(
+                "the command was ended: it had {} processes and threads, and {} are the most",
+                overuse.used, overuse.limit
+            ),
+            "sandbox.processes",
+        ),
+    };
+    Outcome::fail(Code::Process, message).hint(format!(
+        "Do the work in smaller parts, or ask your user to raise `{setting}`."
+    ))
 }
 
 #[cfg(test)]

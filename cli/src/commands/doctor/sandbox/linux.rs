@@ -4,6 +4,7 @@ use super::{Check, State};
 use crate::commands::doctor::system;
 use crate::programs::{Obstacle, ask, obstacle, on_path, quoted};
 use crate::{Context, limits};
+use hands_sandbox::linux::obstacle as forbidden;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,47 +15,6 @@ const PLACES: &[&str] = &[
     "/usr/local/bin/bwrap",
     "/run/current-system/sw/bin/bwrap",
 ];
-
-/// A setting of the kernel that may forbid a plain user what bubblewrap needs.
-struct Switch {
-    key: &'static str,
-    forbids: &'static str,
-    allows: &'static str,
-    /// A narrower way than the setting, if there is one.
-    better: &'static str,
-}
-
-const SWITCHES: &[Switch] = &[
-    Switch {
-        key: "user.max_user_namespaces",
-        forbids: "0",
-        allows: "15000",
-        better: "",
-    },
-    Switch {
-        key: "kernel.unprivileged_userns_clone",
-        forbids: "0",
-        allows: "1",
-        better: "",
-    },
-    Switch {
-        key: "kernel.apparmor_restrict_unprivileged_userns",
-        forbids: "1",
-        allows: "0",
-        better: "allow it to bwrap alone with an AppArmor rule (docs/getting-started.md has it), or for all programs: ",
-    },
-];
-
-/// Files and folders that container systems put into their containers.
-const CONTAINER_MARKS: &[&str] = &[
-    "/.dockerenv",
-    "/run/.containerenv",
-    "/run/systemd/container",
-];
-
-/// What a container needs to let bubblewrap work inside.
-const IN_CONTAINER: &str = "start the container with the right to make namespaces (docker or podman: --security-opt \
-    seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined), or run Hands outside it";
 
 /// The oldest kernel whose Landlock can do all that is needed.
 const KERNEL: (u32, u32) = (5, 19);
@@ -68,15 +28,12 @@ pub(super) fn checks(context: &Context, whole: bool) -> Vec<Check> {
         Some(bwrap) if !whole => Some(try_namespaces(&bwrap)),
         _ => None,
     };
-    let setting =
-        |key: &str| std::fs::read_to_string(format!("/proc/sys/{}", key.replace('.', "/"))).ok();
-    let contained = context.env.get("container").is_some()
-        || CONTAINER_MARKS.iter().any(|mark| Path::new(mark).exists());
+    let contained = context.env.get("container").is_some() || forbidden::is_container();
     let modules = std::fs::read_to_string("/sys/kernel/security/lsm").ok();
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     vec![
         check,
-        namespaces(whole, attempt, &setting, contained),
+        namespaces(whole, attempt, &forbidden::setting, contained),
         landlock(whole, modules.as_deref(), release.trim()),
     ]
 }
@@ -172,39 +129,21 @@ fn namespaces(
     contained: bool,
 ) -> Check {
     let check = |state, detail: String| Check::new("user namespaces", state, detail);
-    // A setting that the kernel does not have forbids nothing.
-    let forbidding = SWITCHES
-        .iter()
-        .find(|switch| setting(switch.key).is_some_and(|value| value.trim() == switch.forbids));
+    let obstacle = forbidden::Obstacle::of_namespaces(setting, contained);
     let works = whole || attempt == Some(Ok(()));
-    let why = match (&attempt, forbidding) {
+    let why = match (&attempt, &obstacle.setting) {
         (_, None) if works => return check(State::Ok, "allowed".to_owned()),
-        (_, Some(switch)) if works => {
-            let detail = format!("{} is {}, yet they work", switch.key, switch.forbids);
-            return check(State::Info, detail);
+        (_, Some(setting)) if works => {
+            return check(State::Info, format!("{setting}, yet they work"));
         }
-        (Some(Err(why)), Some(switch)) => format!("{why}; {} is {}", switch.key, switch.forbids),
+        (Some(Err(why)), Some(setting)) => format!("{why}; {setting}"),
         (Some(Err(why)), None) => why.clone(),
-        (_, Some(switch)) => format!("{} is {}", switch.key, switch.forbids),
+        (_, Some(setting)) => setting.clone(),
         (_, None) => {
             return check(State::Info, "not tried; no setting forbids them".to_owned());
         }
     };
-    let mend = match forbidding {
-        // Settings of the kernel are the host's: a container cannot change them.
-        Some(switch) => format!(
-            "{}sudo sysctl -w {}={}{}",
-            switch.better,
-            switch.key,
-            switch.allows,
-            if contained { " on the host" } else { "" }
-        ),
-        None if contained => IN_CONTAINER.to_owned(),
-        None => "allow bwrap to make namespaces: something else than a sysctl setting forbids it (a security module's \
-                 rule, a service's seccomp filter; `sudo dmesg` may name it)"
-            .to_owned(),
-    };
-    check(State::Fail, why).mend(mend)
+    check(State::Fail, why).mend(obstacle.cure)
 }
 
 /// `modules`: the security modules that the kernel started with, where the system shows them.

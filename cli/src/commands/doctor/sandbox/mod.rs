@@ -10,7 +10,7 @@ mod platform;
 use super::{Check, State};
 use crate::programs::{ask, quoted};
 use crate::{Context, limits};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -22,9 +22,27 @@ struct Canary {
     #[serde(default)]
     promises: BTreeMap<String, bool>,
     #[serde(default)]
+    findings: Vec<Finding>,
+    #[serde(default)]
     reason: Option<String>,
     #[serde(default)]
     hint: Option<String>,
+}
+
+/// What the self-test found of one promise.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Finding {
+    /// Its number in the documents.
+    pub(super) number: usize,
+    /// The promise in a few words.
+    pub(super) title: String,
+    /// Whether it held; absent: not promised here, or not tried.
+    #[serde(default)]
+    pub(super) held: Option<bool>,
+    /// What was tried.
+    pub(super) tried: String,
+    /// What was seen.
+    pub(super) seen: String,
 }
 
 /// The outcome of the self-test, before it is known what mends it.
@@ -33,14 +51,19 @@ struct Outcome {
     detail: String,
     /// What the runner proposes.
     hint: Option<String>,
+    findings: Vec<Finding>,
 }
 
-pub(super) fn checks(context: &Context, runner: Option<&Path>) -> Vec<Check> {
-    let outcome = runner.map(canary);
+/// The checks, and what the self-test found of each promise.
+pub(super) fn checks(context: &Context, runner: Option<&Path>) -> (Vec<Check>, Vec<Finding>) {
+    let mut outcome = runner.map(|runner| canary(runner, uses_broker(context)));
     let whole = outcome
         .as_ref()
         .is_some_and(|outcome| outcome.state == State::Ok);
     let parts = platform::checks(context, whole);
+    let findings = outcome
+        .as_mut()
+        .map(|outcome| std::mem::take(&mut outcome.findings));
     let check = match (outcome, runner) {
         (Some(outcome), Some(runner)) => outcome.check(&parts, runner),
         _ => Check::new(
@@ -50,7 +73,8 @@ pub(super) fn checks(context: &Context, runner: Option<&Path>) -> Vec<Check> {
         )
         .mend("mend hands-runner first"),
     };
-    std::iter::once(check).chain(parts).collect()
+    let checks = std::iter::once(check).chain(parts).collect();
+    (checks, findings.unwrap_or_default())
 }
 
 impl Outcome {
@@ -78,13 +102,25 @@ impl Outcome {
     }
 }
 
-fn canary(runner: &Path) -> Outcome {
+/// Whether the server here would use the removal broker. A configuration that cannot be read says
+/// nothing against it.
+fn uses_broker(context: &Context) -> bool {
+    let loaded = hands_config::load(&context.home, &context.env, &hands_config::Flags::default());
+    loaded.map_or(true, |loaded| loaded.config.sandbox.broker)
+}
+
+fn canary(runner: &Path, broker: bool) -> Outcome {
     let failed = |detail: String| Outcome {
         state: State::Fail,
         detail,
         hint: None,
+        findings: Vec::new(),
     };
-    let output = match ask(runner, &["canary"], limits::CANARY) {
+    let args: &[&str] = match broker {
+        true => &["canary"],
+        false => &["canary", "--no-broker"],
+    };
+    let output = match ask(runner, args, limits::CANARY) {
         Ok(output) => output,
         Err(why) => return failed(why),
     };
@@ -108,12 +144,17 @@ fn canary(runner: &Path) -> Outcome {
 }
 
 fn judge(canary: Canary) -> Outcome {
-    let broken: Vec<&str> = canary
+    let mut broken: Vec<&str> = canary
         .promises
         .iter()
         .filter(|(_, kept)| !**kept)
         .map(|(name, _)| name.as_str())
         .collect();
+    let found = canary.findings.iter();
+    let found = found.filter(|finding| finding.held == Some(false));
+    if broken.is_empty() {
+        broken = found.map(|finding| finding.title.as_str()).collect();
+    }
     let mut detail = format!("{}, {}", canary.backend, canary.state);
     if !broken.is_empty() {
         detail.push_str(&format!("; not kept: {}", broken.join(", ")));
@@ -130,6 +171,7 @@ fn judge(canary: Canary) -> Outcome {
         state,
         detail,
         hint: canary.hint,
+        findings: canary.findings,
     }
 }
 
@@ -182,6 +224,7 @@ mod tests {
                 state: State::Fail,
                 detail: String::new(),
                 hint: Some(hint.to_owned()),
+                findings: Vec::new(),
             };
             let by_hand = "run `'/opt/hands-runner' canary` by hand and report its line";
             assert_eq!(mend(outcome(), &[]).as_deref(), Some(by_hand));
@@ -196,6 +239,7 @@ mod tests {
             state: State::Ok,
             detail: String::new(),
             hint: Some("x".to_owned()),
+            findings: Vec::new(),
         };
         assert_eq!(mend(whole, &[]), None);
     }

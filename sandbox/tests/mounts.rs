@@ -1,0 +1,63 @@
+//! Names that change while the sandbox is set up show nothing that is hidden.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::{World, try_run};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Tries for each list of a plan: where nothing looks, about one in twenty shows the secret.
+const TRIES: usize = 150;
+
+/// Makes a name a folder and a link in turn, as a command of the session could that still runs.
+fn flip(folder: &Path, name: &str, to: &Path, over: &AtomicBool) {
+    let at = |name: &str| folder.join(name);
+    std::os::unix::fs::symlink(to, at("link")).unwrap();
+    let rename = |from: &str, to: &str| std::fs::rename(at(from), at(to)).unwrap();
+    while !over.load(Ordering::Relaxed) {
+        rename(name, "folder");
+        rename("link", name);
+        std::thread::sleep(Duration::from_micros(150));
+        rename(name, "link");
+        rename("folder", name);
+        std::thread::sleep(Duration::from_micros(150));
+    }
+}
+
+/// Runs commands while the name changes; how many ran and saw nothing.
+fn tries(world: &World, name: &str) -> usize {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| flip(&world.root.join("ws"), name, Path::new("../secret"), &over));
+        let look = format!("cat {name}/key; ls {name}; cat {name}/../secret/key; true");
+        let mut ran = 0;
+        let mut leaks = 0;
+        for _ in 0..TRIES {
+            if let Ok(done) = try_run(&world.request(&look)) {
+                ran += 1;
+                leaks += usize::from(done.out.contains("SECRET"));
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(leaks, 0, "of {ran} commands that ran");
+        ran
+    })
+}
+
+#[test]
+fn a_name_that_changes_meanwhile_shows_no_secret() {
+    let mut world = World::new();
+    std::fs::write(world.root.join("secret/key"), "SECRET").unwrap();
+    world.write("sealed/x", "x");
+    world.write("closed/x", "x");
+    let before = world.plan.clone();
+    world.plan.sealed.push(world.at("sealed"));
+    assert!(tries(&world, "sealed") > 0, "some commands run");
+    std::fs::remove_file(world.at("link")).unwrap();
+    world.plan = before;
+    world.plan.closed.push(world.at("closed"));
+    assert!(tries(&world, "closed") > 0, "some commands run");
+}
