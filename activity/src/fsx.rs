@@ -41,7 +41,7 @@ impl Identity {
 }
 
 /// Makes `path` and what is missing above it, readable by the owner only. A new folder is the owner's
-/// to use whatever the umask is: this may run while a thread has another program's.
+/// to use whatever the umask is: one that takes his own rights away is for his programs' files.
 pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
     let is_there = path.symlink_metadata().is_ok();
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;

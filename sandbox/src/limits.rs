@@ -95,8 +95,8 @@ pub const IGNORE_FILE_BYTES: u64 = 64 * 1024;
 pub const MOVED_ENTRIES: usize = 1_000_000;
 /// Folders by the name of build products that git is asked about before one around them is moved.
 pub const MOVED_BUILDS: usize = 1000;
-/// Milliseconds for which other calls are waited for that move what is old.
-pub const TURN_TRIES: usize = 5000;
+/// Tries, a millisecond apart, to get the lock under which what is old is moved.
+pub const MOVE_LOCK_TRIES: usize = 5000;
 /// Time that git may take to say whether it ignores a folder. A repository can make it wait for
 /// ever.
 pub const GIT_PATIENCE: Duration = Duration::from_secs(3);

@@ -17,9 +17,9 @@ pub(crate) const SHM: &str = "/dev/shm";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Workspaces can be written; nothing in them can be removed.
+    /// Workspaces can be written; what is removed, replaced or renamed in them is the guard's to say.
     Default,
-    /// As `Default`, and later layers may not loosen it.
+    /// Workspaces can be written; nothing in them is removed or renamed, whatever the guard.
     Strict,
     /// Nothing but the private tmp can be written.
     ReadOnly,

@@ -271,7 +271,7 @@ fn is_split(mut extensions: &[u8], hash: usize) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::look::GIT;
     use std::process::Command;
@@ -282,7 +282,8 @@ mod tests {
         index.has(repository.inner(path).unwrap())
     }
 
-    fn git(folder: &Path, args: &[&str]) {
+    /// Runs git as the person would.
+    pub(crate) fn git(folder: &Path, args: &[&str]) {
         let output = Command::new(GIT)
             .args(["-c", "user.name=a", "-c", "user.email=a@b", "-C"])
             .arg(folder)

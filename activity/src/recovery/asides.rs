@@ -120,13 +120,10 @@ impl Notes {
         }))
     }
 
-    /// Takes the notes away: for a process that is about to end with threads that hold them.
-    /// What is still noted then stays written down.
+    /// Takes the notes away: for a process that is about to end, and with it threads that never let
+    /// go of them. The file stays as long as something is noted in it.
     pub fn close(&self) {
-        let journal = lock(&self.journal).take();
-        if let Some(journal) = journal.filter(|journal| *lock(&journal.busy) == 0) {
-            let _ = fs::remove_file(&journal.path);
-        }
+        drop(lock(&self.journal).take());
     }
 
     fn open(&self) -> Option<Arc<Journal>> {

@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 /// Where bubblewrap is looked for. Never through `PATH`: a planner may write to folders on it.
-const CANDIDATES: &[&str] = &[
+pub const CANDIDATES: &[&str] = &[
     "/usr/bin/bwrap",
     "/bin/bwrap",
     "/usr/local/bin/bwrap",

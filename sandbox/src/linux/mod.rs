@@ -16,7 +16,7 @@ pub(crate) mod proxy;
 mod ruleset;
 mod seccomp;
 
-pub use bwrap::Bubblewrap;
+pub use bwrap::{Bubblewrap, CANDIDATES as BUBBLEWRAP_PLACES};
 pub use netns::{SessionNetwork, send_own as send_own_namespace};
 pub use promise::keeps;
 pub use ruleset::landlock_abi;

@@ -125,7 +125,7 @@ fn is_ignored(folder: &Path, guard: &Guard) -> bool {
 mod tests {
     use super::*;
     use crate::plan::Network;
-    use std::process::Command;
+    use crate::repository::tests::git;
 
     fn plan(root: &Path, recovery: &Path) -> Plan {
         Plan {
@@ -153,17 +153,6 @@ mod tests {
                 build_folders: vec!["target".into(), "dist".into(), "build".into()],
             }),
         }
-    }
-
-    fn git(folder: &Path, args: &[&str]) {
-        let output = Command::new(crate::look::GIT)
-            .args(["-c", "user.name=a", "-c", "user.email=a@b", "-C"])
-            .arg(folder)
-            .args(args)
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{args:?}: {output:?}");
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Broker {
             true => FlockOperation::NonBlockingLockExclusive,
             false => FlockOperation::NonBlockingLockShared,
         };
-        for _ in 0..limits::TURN_TRIES {
+        for _ in 0..limits::MOVE_LOCK_TRIES {
             match flock(folder, wanted) {
                 Ok(()) => return Ok(MoveLock(folder)),
                 Err(Errno::WOULDBLOCK) => {

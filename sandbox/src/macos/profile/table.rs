@@ -4,6 +4,7 @@
 
 use super::super::evaluate::{Policy, Target};
 use super::super::keeps;
+use super::tests::{READS, REMOVAL, WRITES};
 use super::*;
 use crate::promise::Rule;
 use std::collections::BTreeSet;
@@ -49,17 +50,6 @@ const fn row(
     }
 }
 
-const UNLINK: &[&str] = &["file-write-unlink"];
-const READ: &[&str] = &["file-read-data", "file-read-metadata", "file-read-xattr"];
-const WRITE: &[&str] = &[
-    "file-write-create",
-    "file-write-data",
-    "file-write-mode",
-    "file-write-owner",
-    "file-write-flags",
-    "file-write-times",
-    "file-write-xattr",
-];
 const CHANGE: &[&str] = &[
     "file-write-create",
     "file-write-data",
@@ -88,7 +78,7 @@ const TABLE: &[Row] = &[
         Rule::NothingIsLost,
         Usual,
         "nnn",
-        UNLINK,
+        REMOVAL,
         &[
             path(W),
             path("/Users/u/proj/old"),
@@ -111,7 +101,7 @@ const TABLE: &[Row] = &[
         Rule::BuildFolders,
         Usual,
         "ynn",
-        UNLINK,
+        REMOVAL,
         &[
             path("/Users/u/proj/target"),
             path("/Users/u/proj/target/old"),
@@ -122,7 +112,7 @@ const TABLE: &[Row] = &[
         Rule::BuildFolders,
         Usual,
         "nnn",
-        UNLINK,
+        REMOVAL,
         &[
             path("/Users/u/proj/targets"),
             path("/Users/u/proj/targets/x"),
@@ -139,7 +129,7 @@ const TABLE: &[Row] = &[
         Rule::BuildFolders,
         Usual,
         "ynn",
-        UNLINK,
+        REMOVAL,
         &[path("/Users/u/proj/kept-build/x")],
     ),
     row(
@@ -161,7 +151,7 @@ const TABLE: &[Row] = &[
         Rule::Modes,
         Usual,
         "yyn",
-        WRITE,
+        WRITES,
         &[
             path("/Users/u/proj/new"),
             path("/Users/u/proj/a/b/new"),
@@ -175,7 +165,7 @@ const TABLE: &[Row] = &[
         Rule::Modes,
         Usual,
         "yyn",
-        UNLINK,
+        REMOVAL,
         &[path("/private/tmp/x"), path("/private/tmp/a/b")],
     ),
     row(
@@ -231,7 +221,7 @@ const TABLE: &[Row] = &[
         Rule::WritesAreListed,
         Usual,
         "yyn",
-        WRITE,
+        WRITES,
         &[
             path("/Users/u/proj/.git/config2"),
             path("/Users/u/proj/.git/hooksx"),
@@ -244,7 +234,7 @@ const TABLE: &[Row] = &[
         Rule::WritesAreListed,
         Usual,
         "yyy",
-        WRITE,
+        WRITES,
         &[
             path("/dev/null"),
             path("/dev/tty"),
@@ -257,7 +247,7 @@ const TABLE: &[Row] = &[
         Rule::WritesAreListed,
         Usual,
         "yyy",
-        UNLINK,
+        REMOVAL,
         &[path("/private/var/tmp/sh-thd-1700000000")],
     ),
     row(
@@ -272,7 +262,7 @@ const TABLE: &[Row] = &[
         Rule::SecretsAreHidden,
         Usual,
         "nnn",
-        READ,
+        READS,
         &[
             path("/Users/u/.ssh"),
             path("/Users/u/.ssh/id_ed25519"),
@@ -298,7 +288,7 @@ const TABLE: &[Row] = &[
         Rule::SecretsAreHidden,
         Usual,
         "yyy",
-        READ,
+        READS,
         &[
             path("/"),
             path("/Users/u/.sshx"),
@@ -383,7 +373,7 @@ const TABLE: &[Row] = &[
         Rule::NotByTheCheck,
         Usual,
         "nnn",
-        UNLINK,
+        REMOVAL,
         &[path("/Users/u/proj/old")],
     ),
     // 10. The network.

@@ -58,8 +58,8 @@ fn expect(plan: &Plan, allowed: bool, operations: &[&str], paths: &[&str]) {
     }
 }
 
-const READS: &[&str] = &["file-read-data", "file-read-metadata", "file-read-xattr"];
-const WRITES: &[&str] = &[
+pub(super) const READS: &[&str] = &["file-read-data", "file-read-metadata", "file-read-xattr"];
+pub(super) const WRITES: &[&str] = &[
     "file-write-create",
     "file-write-data",
     "file-write-mode",
@@ -68,7 +68,7 @@ const WRITES: &[&str] = &[
     "file-write-times",
     "file-write-xattr",
 ];
-const REMOVAL: &[&str] = &["file-write-unlink"];
+pub(super) const REMOVAL: &[&str] = &["file-write-unlink"];
 const LINK: &[&str] = &["file-link"];
 const CONNECT: &[&str] = &["network-outbound"];
 

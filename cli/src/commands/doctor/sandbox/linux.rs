@@ -4,24 +4,16 @@ use super::{Check, State};
 use crate::commands::doctor::system;
 use crate::programs::{Obstacle, ask, obstacle, on_path, quoted};
 use crate::{Context, limits};
-use hands_sandbox::linux::obstacle as forbidden;
+use hands_sandbox::linux::{BUBBLEWRAP_PLACES, obstacle as forbidden};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Where hands-runner looks for bubblewrap; it never follows PATH.
-const PLACES: &[&str] = &[
-    "/usr/bin/bwrap",
-    "/bin/bwrap",
-    "/usr/local/bin/bwrap",
-    "/run/current-system/sw/bin/bwrap",
-];
 
 /// The oldest kernel whose Landlock can do all that is needed.
 const KERNEL: (u32, u32) = (5, 19);
 
 /// Where the sandbox works as a whole, a setting against it is only information.
 pub(super) fn checks(context: &Context, whole: bool) -> Vec<Check> {
-    let places: Vec<PathBuf> = PLACES.iter().map(PathBuf::from).collect();
+    let places: Vec<PathBuf> = BUBBLEWRAP_PLACES.iter().map(PathBuf::from).collect();
     let elsewhere = on_path(&context.env, "bwrap");
     let (check, usable) = bubblewrap(&places, elsewhere.as_deref(), limits::BWRAP);
     let attempt = match usable {
@@ -50,7 +42,7 @@ fn bubblewrap(
             Some(path) => format!(
                 "{} is not where hands-runner looks for it ({})",
                 path.display(),
-                PLACES.join(", ")
+                BUBBLEWRAP_PLACES.join(", ")
             ),
             None => "bwrap is not installed".to_owned(),
         };

@@ -150,6 +150,7 @@ fn judge(canary: Canary) -> Outcome {
         .filter(|(_, kept)| !**kept)
         .map(|(name, _)| name.as_str())
         .collect();
+    // A report is not believed over its own findings.
     let found = canary.findings.iter();
     let found = found.filter(|finding| finding.held == Some(false));
     if broken.is_empty() {
