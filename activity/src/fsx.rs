@@ -145,11 +145,25 @@ fn open_abandoned(path: &Path) -> Option<File> {
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Some(file),
         Err(Errno::WOULDBLOCK) => None,
-        Err(_) => {
-            let modified = file.metadata().and_then(|m| m.modified()).ok()?;
-            let age = SystemTime::now().duration_since(modified).ok()?;
-            (age.as_secs() >= STALE_TEMP_S).then_some(file)
-        }
+        Err(_) => is_stale(&file).then_some(file),
+    }
+}
+
+/// Whether nobody can be at work on a temporary file any more, by its age.
+fn is_stale(file: &File) -> bool {
+    let modified = file.metadata().and_then(|m| m.modified()).ok();
+    let age = modified.and_then(|then| SystemTime::now().duration_since(then).ok());
+    age.is_some_and(|age| age.as_secs() >= STALE_TEMP_S)
+}
+
+/// Removes a temporary file of an age at which nobody is at work on it. Best effort.
+pub(crate) fn remove_stale(path: &Path) {
+    if open_read(path)
+        .ok()
+        .flatten()
+        .is_some_and(|file| is_stale(&file))
+    {
+        let _ = fs::remove_file(path);
     }
 }
 

@@ -484,18 +484,31 @@ fn names_that_drive_a_terminal_or_lead_away_stay_text() {
 
 #[test]
 fn what_a_killed_restoration_left_is_found() {
+    finds_what_a_kill_left(1);
+}
+
+#[test]
+fn what_a_restoration_left_that_was_killed_before_its_first_byte_is_found() {
+    finds_what_a_kill_left(0);
+}
+
+/// Kills a restoration as soon as its copy has so many bytes, and looks for what is left.
+fn finds_what_a_kill_left(least: u64) {
     let place = Place::new();
     let large = vec![7u8; 48 << 20];
     let entry = keep(&place, "s-1", "t-1", "large", &large);
     let path = place.workspace().join("large");
-    fs::write(&path, "newer\n").unwrap();
     let leftovers = || -> Vec<PathBuf> {
         let all = fs::read_dir(place.workspace()).unwrap().flatten();
         all.map(|item| item.path())
-            .filter(|path| path != &place.workspace().join("large"))
+            .filter(|item| item != &path)
             .collect()
     };
-    // Killed in the middle of the copy, sooner or later.
+    let has_begun = || {
+        let all = leftovers();
+        all.iter()
+            .any(|item| item.metadata().is_ok_and(|info| info.len() >= least))
+    };
     let mut tries = 0;
     while leftovers().is_empty() {
         tries += 1;
@@ -505,8 +518,8 @@ fn what_a_killed_restoration_left_is_found() {
             .command(&["recovery", "restore", &entry.id])
             .spawn()
             .unwrap();
-        while leftovers().is_empty() && restore.try_wait().unwrap().is_none() {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+        while !has_begun() && restore.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
         }
         restore.kill().unwrap();
         restore.wait().unwrap();

@@ -46,7 +46,8 @@ pub struct Aside<'a> {
     pub name: &'a OsStr,
     /// The name that it had, or that it is to get.
     pub origin: &'a OsStr,
-    /// Device and inode of each file that may lie under the name for a moment.
+    /// Device and inode of each file that may lie under the name for a moment. None where the file
+    /// is about to be made, and has no inode yet: an empty one under the name is it then.
     pub files: &'a [(u64, u64)],
     /// Whether it gets the other name back after a kill, where that is free. Otherwise it becomes a
     /// recovery entry.
@@ -157,11 +158,12 @@ impl Recovery {
         let notes = fs::read_dir(self.folder.join(FOLDER));
         for note in notes.into_iter().flatten().flatten() {
             let path = note.path();
-            let is_new = note
-                .file_name()
-                .as_encoded_bytes()
-                .starts_with(NEW.as_bytes());
-            let opened = fsx::open_read(&path).ok().flatten().filter(|_| !is_new);
+            let name = note.file_name();
+            if name.as_encoded_bytes().starts_with(NEW.as_bytes()) {
+                fsx::remove_stale(&path);
+                continue;
+            }
+            let opened = fsx::open_read(&path).ok().flatten();
             // Whoever holds it locked is alive.
             let Some(file) = opened.filter(|file| file.try_lock().is_ok()) else {
                 continue;
@@ -193,12 +195,15 @@ impl Recovery {
         let Ok(Some(seen)) = dir.look(name.as_os_str()) else {
             return true;
         };
-        let is_known = record.files.contains(&identity(&seen));
+        let is_file = FileType::from_raw_mode(seen.st_mode) == FileType::RegularFile;
+        let is_known = match record.files.as_slice() {
+            [] => is_file && seen.st_size == 0,
+            files => files.contains(&identity(&seen)),
+        };
         if is_known && record.goes_back && put_back(&dir, name.as_os_str(), &origin) {
             settled.put_back.push(origin);
             return true;
         }
-        let is_file = FileType::from_raw_mode(seen.st_mode) == FileType::RegularFile;
         if is_known && is_file {
             let (dir, name) = (dir.as_fd(), name.as_os_str());
             if self.adopt(dir, name, &origin, TURN, REASON).is_ok() {
@@ -307,7 +312,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::RecoveryLimits;
+    use crate::limits::{RecoveryLimits, STALE_TEMP_S};
     use std::os::unix::fs::MetadataExt;
 
     struct World {
@@ -337,16 +342,16 @@ mod tests {
         fn killed(&self, origin: &str, name: &str, goes_back: bool) {
             fs::write(self.at(name), origin).unwrap();
             let info = self.at(name).metadata().unwrap();
-            self.note(origin, name, (info.dev(), info.ino()), goes_back);
+            self.note(origin, name, &[(info.dev(), info.ino())], goes_back);
         }
 
-        fn note(&self, origin: &str, name: &str, file: (u64, u64), goes_back: bool) {
+        fn note(&self, origin: &str, name: &str, files: &[(u64, u64)], goes_back: bool) {
             let notes = Notes::in_folder(self.recovery.folder());
             let noted = notes.note(&Aside {
                 folder: &self.at(""),
                 name: OsStr::new(name),
                 origin: OsStr::new(origin),
-                files: &[file],
+                files,
                 goes_back,
             });
             let (journal, _) = noted.0.as_ref().unwrap();
@@ -392,10 +397,47 @@ mod tests {
     }
 
     #[test]
+    fn what_was_about_to_be_made_is_known_while_it_is_empty() {
+        let world = World::new();
+        for (origin, name, content) in [("a", ".draft-1", ""), ("b", ".draft-2", "somebody's")] {
+            fs::write(world.at(name), content).unwrap();
+            world.note(origin, name, &[], false);
+        }
+        world.note("c", ".draft-3", &[], false);
+        let settled = world.recovery.settle_asides();
+        assert_eq!(
+            (settled.kept, settled.found),
+            (1, vec![world.at(".draft-2")])
+        );
+        assert!(!world.at(".draft-1").exists());
+        assert_eq!(world.notes_left(), 1, "what is found is told again");
+    }
+
+    #[test]
+    fn a_note_whose_writer_never_got_to_lock_it_goes_when_it_is_old() {
+        let world = World::new();
+        world.note("a", ".draft-1", &[], false);
+        let folder = world.recovery.folder().join(FOLDER);
+        let (old, young) = (folder.join(".new-old"), folder.join(".new-young"));
+        for path in [&old, &young] {
+            fs::write(path, "").unwrap();
+        }
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * STALE_TEMP_S);
+        File::options()
+            .write(true)
+            .open(&old)
+            .unwrap()
+            .set_modified(then)
+            .unwrap();
+        assert!(!world.recovery.settle_asides().is_news());
+        assert!(!old.exists() && young.exists());
+    }
+
+    #[test]
     fn another_file_under_that_name_gets_no_other_one_and_is_told() {
         let world = World::new();
         fs::write(world.at(".aside-1"), "somebody's").unwrap();
-        world.note("config", ".aside-1", (1, 1), true);
+        world.note("config", ".aside-1", &[(1, 1)], true);
         for _ in 0..2 {
             let settled = world.recovery.settle_asides();
             assert_eq!(settled.found, [world.at(".aside-1")]);

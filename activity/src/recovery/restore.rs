@@ -126,6 +126,17 @@ impl Recovery {
         Err(spot.refused("somebody keeps changing what is there; try again"))
     }
 
+    /// Writes down which files may lie under a name for a moment, for the case of a kill.
+    fn note(&self, spot: &Spot<'_>, name: &OsStr, files: &[(u64, u64)]) -> Noted {
+        self.notes().note(&Aside {
+            folder: spot.path.parent().unwrap_or(Path::new("/")),
+            name,
+            origin: spot.name,
+            files,
+            goes_back: false,
+        })
+    }
+
     /// Keeps what is at a spot.
     fn keep(&self, spot: &Spot<'_>, seen: &Stat, turn_id: &str) -> Result<Entry, RecoveryError> {
         const REASON: &str = "replaced by a restoration";
@@ -226,6 +237,7 @@ impl<'a> Draft<'a> {
 
     fn link(recovery: &'a Recovery, spot: &Spot<'a>, target: &Path) -> Result<Self, RecoveryError> {
         let name = Self::name();
+        let _planned = recovery.note(spot, &name, &[]);
         symlinkat(target, spot.folder, &*name).map_err(spot.io("write"))?;
         Self::of(recovery, spot, name)
     }
@@ -244,15 +256,8 @@ impl<'a> Draft<'a> {
     }
 
     fn note(&self, spot: &Spot<'_>, file: &Stat) {
-        self.noted
-            .borrow_mut()
-            .push(self.recovery.notes().note(&Aside {
-                folder: spot.path.parent().unwrap_or(Path::new("/")),
-                name: &self.name,
-                origin: spot.name,
-                files: &[identity(file)],
-                goes_back: false,
-            }));
+        let noted = self.recovery.note(spot, &self.name, &[identity(file)]);
+        self.noted.borrow_mut().push(noted);
     }
 
     /// Takes the state that it has now for its own.
@@ -265,9 +270,12 @@ impl<'a> Draft<'a> {
         let name = Self::name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR;
+        // Until its inode is known and written down.
+        let planned = recovery.note(spot, &name, &[]);
         let file = openat(spot.folder, &*name, flags | OFlags::CLOEXEC, mode);
         let file = File::from(file.map_err(spot.io("write"))?);
         let draft = Self::of(recovery, spot, name)?;
+        drop(planned);
         let found = copy_all(recovery.read(entry)?, &file);
         draft.is_done(&file).map_err(spot.io("look at"))?;
         let found = found.map_err(io_at("write", spot.path))?;

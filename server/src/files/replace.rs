@@ -411,6 +411,8 @@ impl Draft {
 
     fn open_named(spot: &Spot, mode: Mode) -> Result<Self, Outcome> {
         let name = free_name();
+        // Until its inode is known and written down.
+        let _planned = spot.note(&name, &[]);
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let fd = fs::openat(spot.folder, &name, flags, mode).map_err(spot.failed("writing"))?;
         let mut draft = Self {
