@@ -2,7 +2,7 @@
 
 use crate::hosts::HostRule;
 use crate::limits::{self, GIB, KIB, MIB};
-use crate::model::{Config, KeyStore, Mode, Network, PermissionMode};
+use crate::model::{Config, KeyStore, Mode, Network, PermissionMode, Walls};
 use crate::text;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -224,6 +224,23 @@ pub static KEYS: &[Key] = &[
         slot: Slot::Bool(|c| &mut c.sandbox.broker),
         unit: "",
         doc: "Linux: whether commands remove, replace and rename in the workspaces through the broker, which keeps what would be lost. Without it they remove and rename nothing there, and what they overwrite is not kept. macOS: whether build folders are free.",
+    },
+    Key {
+        name: "sandbox.walls",
+        slot: Slot::Choice {
+            words: &["auto", "whole", "reduced"],
+            later: &[],
+            get: |c| c.sandbox.walls.as_str(),
+            set: |c, word| {
+                c.sandbox.walls = match word {
+                    "auto" => Walls::Auto,
+                    "reduced" => Walls::Reduced,
+                    _ => Walls::Whole,
+                }
+            },
+        },
+        unit: "",
+        doc: "Linux: what holds commands. `whole`: bubblewrap with Landlock, seccomp and the broker, and nothing runs where namespaces cannot be had; `reduced`: Landlock, seccomp and the broker alone; `auto`: the whole sandbox, and the reduced one where namespaces cannot be had.",
     },
     Key {
         name: "sandbox.build_folders",

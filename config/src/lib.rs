@@ -39,6 +39,6 @@ pub use hosts::{HostPattern, HostRule};
 pub use load::{Entry, Flags, Loaded, Source, load};
 pub use model::{
     Config, EnvRules, Http, KeyStore, Limits, Mode, Network, PermissionMode, Permissions, Protect,
-    Sandbox, TrailCfg, Tunnel, TunnelClient, Write,
+    Sandbox, TrailCfg, Tunnel, TunnelClient, Walls, Write,
 };
 pub use reference::reference_page;

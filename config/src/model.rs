@@ -46,6 +46,8 @@ pub struct Sandbox {
     pub command_check: bool,
     /// Whether commands remove and replace through the broker, where the platform has one.
     pub broker: bool,
+    /// What holds commands, where there is a choice.
+    pub walls: Walls,
     /// Names of folders of build products.
     pub build_folders: Vec<String>,
     /// Mebibytes of memory that a command may use, with all its processes; 0: three quarters of
@@ -77,6 +79,28 @@ impl Mode {
             Mode::Default => "default",
             Mode::Strict => "strict",
             Mode::ReadOnly => "read-only",
+        }
+    }
+}
+
+/// What holds commands, on Linux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walls {
+    /// The whole sandbox, and what is left of it where no namespaces can be had.
+    Auto,
+    /// The whole sandbox or none.
+    Whole,
+    /// What works without namespaces.
+    Reduced,
+}
+
+impl Walls {
+    /// The name in the configuration: `auto`, `whole`, `reduced`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Walls::Auto => "auto",
+            Walls::Whole => "whole",
+            Walls::Reduced => "reduced",
         }
     }
 }
@@ -299,6 +323,7 @@ impl Default for Config {
                 hosts: Vec::new(),
                 command_check: true,
                 broker: true,
+                walls: Walls::Auto,
                 build_folders: limits::BUILD_FOLDERS.map(str::to_owned).to_vec(),
                 memory_mb: limits::MEMORY_MB,
                 processes: limits::PROCESSES,

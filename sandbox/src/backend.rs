@@ -48,6 +48,16 @@ pub trait Backend: Send + Sync {
     fn launch(&self, plan: &Plan, socket: RawFd) -> Result<Launch, Unavailable>;
 }
 
+/// The backend that holds a plan's command.
+pub fn backend_of(plan: &Plan) -> Box<dyn Backend> {
+    #[cfg(target_os = "linux")]
+    if plan.is_reduced() {
+        return Box::new(crate::linux::reduced::Landlocked::here());
+    }
+    let _ = plan;
+    platform_backend()
+}
+
 /// The backend of the platform that this was built for.
 pub fn platform_backend() -> Box<dyn Backend> {
     #[cfg(target_os = "linux")]

@@ -191,6 +191,9 @@ impl Plan {
     }
 
     fn is_private_tmp(&self, path: &Path) -> bool {
+        if self.is_reduced() {
+            return path.starts_with(&self.tmp);
+        }
         match cfg!(target_os = "linux") {
             true => path.starts_with("/tmp"),
             false => path.starts_with(&self.tmp) || path.starts_with("/private/tmp"),

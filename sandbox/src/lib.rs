@@ -39,11 +39,11 @@ mod report;
 mod repository;
 pub mod runner;
 
-pub use backend::{Backend, Launch, Unavailable, platform_backend};
+pub use backend::{Backend, Launch, Unavailable, backend_of, platform_backend};
 pub use capture::Capture;
 pub use explain::{Made, Ruling, Rulings};
 pub use hosts::{Host, HostRule};
-pub use plan::{Guard, Mode, Network, Plan, Request, Resources};
+pub use plan::{Guard, Mode, Network, Plan, Request, Resources, Walls};
 pub use report::{
     Done, Ending, Excerpt, Frame, Guarded, Kept, Order, Overuse, Progress, Resource, decode_bytes,
     encode_bytes,

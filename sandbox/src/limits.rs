@@ -104,3 +104,7 @@ pub const GIT_PATIENCE: Duration = Duration::from_secs(3);
 pub const GIT_BYTES: u64 = 64 * 1024 * 1024;
 /// Folders that a broker keeps open for putting back what was set aside.
 pub const HELD_FOLDERS: usize = 256;
+/// Generations of processes that are followed up to the command, within reduced walls.
+pub const GENERATIONS: usize = 1024;
+/// Times, a millisecond apart, that a command's processes are looked for to be ended there.
+pub const END_TRIES: usize = 2000;

@@ -25,6 +25,18 @@ pub enum Mode {
     ReadOnly,
 }
 
+/// What a command is held by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Walls {
+    /// All that the platform has.
+    #[default]
+    Whole,
+    /// On Linux, where no namespaces can be had: Landlock, seccomp and the broker, which then also
+    /// judges what is read. Nowhere else.
+    Reduced,
+}
+
 /// What of the network a command reaches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -95,7 +107,8 @@ pub struct Plan {
     /// which are there must be named in `closed`.
     #[serde(default, with = "path_bytes::many")]
     pub shallow: Vec<PathBuf>,
-    /// The private tmp: on Linux it appears at `/tmp`, elsewhere under its own name.
+    /// The private tmp: on Linux it appears at `/tmp`, elsewhere and within reduced walls under its
+    /// own name.
     #[serde(with = "path_bytes::one")]
     pub tmp: PathBuf,
     /// Files and folders that the child must not see. Those that do not exist are skipped.
@@ -107,6 +120,9 @@ pub struct Plan {
     pub sealed: Vec<PathBuf>,
     /// How much may be changed.
     pub mode: Mode,
+    /// What holds the command.
+    #[serde(default)]
+    pub walls: Walls,
     /// What of the network is reached.
     pub network: Network,
     /// What lets a command remove and replace files in the workspaces with nothing lost. Without
@@ -189,21 +205,31 @@ impl Plan {
     }
 
     /// The guard, where it is at work: in read-only mode, and without a folder that can be written,
-    /// nothing is there to be guarded.
+    /// nothing is there to be guarded, unless reading is its to judge as well.
     pub fn active_guard(&self) -> Option<&Guard> {
         let writes = self.mode != Mode::ReadOnly && self.roots().next().is_some();
         let guard = self.guard.as_ref();
-        guard.filter(|_| cfg!(target_os = "linux") && writes)
+        guard.filter(|_| cfg!(target_os = "linux") && (writes || self.is_reduced()))
+    }
+
+    /// Whether there are no namespaces around the command.
+    pub fn is_reduced(&self) -> bool {
+        self.walls == Walls::Reduced
+    }
+
+    /// Whether `/tmp` and `/dev/shm` are the command's own.
+    fn has_own_tmp(&self) -> bool {
+        cfg!(target_os = "linux") && !self.is_reduced()
     }
 
     /// Whether a workspace lies below `/tmp`, where the private tmp appears on Linux.
     pub fn workspace_in_tmp(&self) -> bool {
-        cfg!(target_os = "linux") && self.places().any(|root| root.starts_with("/tmp"))
+        self.has_own_tmp() && self.places().any(|root| root.starts_with("/tmp"))
     }
 
     /// Whether a workspace lies below `/dev/shm`, where the sandbox has a folder of its own.
     pub fn workspace_in_shm(&self) -> bool {
-        cfg!(target_os = "linux") && self.places().any(|root| root.starts_with(SHM))
+        self.has_own_tmp() && self.places().any(|root| root.starts_with(SHM))
     }
 
     /// What `TMPDIR` must say inside; the folder is made on the machine's side if need be.
@@ -211,7 +237,7 @@ impl Plan {
     /// # Errors
     /// When the folder cannot be made.
     pub fn tmpdir_inside(&self) -> std::io::Result<PathBuf> {
-        if !cfg!(target_os = "linux") {
+        if !self.has_own_tmp() {
             return Ok(self.tmp.clone());
         }
         if !self.workspace_in_tmp() {

@@ -31,6 +31,10 @@ pub enum Frame {
         message: String,
         /// What to do about it.
         hint: String,
+        /// Whether something changed on the machine just while the sandbox was set up, so that it may
+        /// come up if it is tried again.
+        #[serde(default)]
+        again: bool,
     },
 }
 

@@ -45,7 +45,7 @@ fn an_old_product_goes_and_nothing_old_comes_in() {
         "mkdir n target/n; mv v n/; mv -T n target/n; rm -rf target",
         "mkdir n; ln v n/l; mv n target/n; rm -f v; rm -rf target; echo x > target/n/l",
         "mkdir n; mv v n/; ln -s ../n target/n; rm -rf target/n/ target/n/v",
-        "mkdir n; mv v n/; tar cf /tmp/t.tar --remove-files n/v; mv n target/n",
+        "mkdir n; mv v n/; tar cf $TMPDIR/t.tar --remove-files n/v; mv n target/n",
         "mv v target/; mv d target/; mv -T d target; rm -rf target d v",
         "cd target; mv ../v .; rm -f v; mkdir ../n; mv ../v ../n/; mv ../n .; rm -rf n",
     ] {

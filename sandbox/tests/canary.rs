@@ -7,8 +7,9 @@ mod common;
 
 use hands_sandbox::canary::{Report, State, Trial};
 use hands_sandbox::linux::Bubblewrap;
+use hands_sandbox::linux::reduced::Landlocked;
 use hands_sandbox::promise::{Keeping, Rule};
-use hands_sandbox::{Backend, Launch, Mode, Network, Plan, Unavailable};
+use hands_sandbox::{Backend, Launch, Mode, Network, Plan, Unavailable, Walls};
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -62,6 +63,10 @@ impl Backend for Nothing {
 }
 
 fn trial(backend: &dyn Backend, program: PathBuf, guarded: bool) -> Report {
+    trial_in(backend, program, guarded, Walls::Whole)
+}
+
+fn trial_in(backend: &dyn Backend, program: PathBuf, guarded: bool, walls: Walls) -> Report {
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = tempfile::Builder::new()
         .prefix("hands-test-")
@@ -72,6 +77,7 @@ fn trial(backend: &dyn Backend, program: PathBuf, guarded: bool) -> Report {
         program,
         scratch: scratch.path(),
         guarded,
+        walls,
     }
     .run();
     let left = std::fs::read_dir(scratch.path()).unwrap().count();
@@ -108,6 +114,19 @@ fn every_rule_has_a_finding_and_holds_in_the_whole_sandbox() {
     }
 }
 
+#[test]
+fn what_is_promised_without_namespaces_holds() {
+    let alone = Landlocked::here().run_by(common::program());
+    let report = trial_in(&alone, common::program(), true, Walls::Reduced);
+    assert_eq!(report.state, State::Full, "{report:#?}");
+    for finding in &report.findings {
+        assert_eq!(finding.held, Some(true), "{finding:?}");
+    }
+    let refused = trial_in(&alone, common::program(), false, Walls::Reduced);
+    assert_eq!(refused.state, State::None, "{refused:#?}");
+    assert!(refused.reason.unwrap().contains("the removal broker"));
+}
+
 /// What is taken from the plan, whether it has a guard, and what is then broken.
 type Case = (fn(&mut Plan), bool, &'static [Rule]);
 
@@ -141,7 +160,7 @@ fn a_layer_that_is_missing_breaks_its_promises_and_no_other() {
     ];
     for (change, guarded, expected) in cases {
         let report = without(change, guarded);
-        assert_eq!(report.state, State::Reduced, "{report:#?}");
+        assert_eq!(report.state, State::None, "{report:#?}");
         let mut expected: Vec<&str> = expected.iter().map(|rule| rule.name()).collect();
         expected.sort_unstable();
         assert_eq!(broken(&report), expected, "{report:#?}");

@@ -120,6 +120,10 @@ fn what_only_removes_leaves_the_file_in_place() {
 /// what is overwritten is gone.
 #[test]
 fn without_the_broker_only_what_is_overwritten_is_lost() {
+    if common::walls() == hands_sandbox::Walls::Reduced {
+        // Nothing runs then.
+        return;
+    }
     let mut lines_lost = Vec::new();
     for line in LINES.iter().take(FROM_THE_LIST) {
         let mut world = world();

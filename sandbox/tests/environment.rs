@@ -36,6 +36,7 @@ fn run(folder: &Path, command: &str, env: &[(&str, &str)]) -> (String, String) {
             masks: vec![],
             sealed: vec![],
             mode: Mode::Default,
+            walls: hands_sandbox::Walls::Whole,
             network: Network::On,
             guard: None,
         },

@@ -74,7 +74,7 @@ fn what_was_there_stays() {
         r.code != Some(0) && is(w, "f", "one\n") && is(w, "d/x", "x\n") && is(w, "g", "two\n")
     });
     case(
-        "mv f /tmp/; mv d /tmp; mkdir k; mv f k/; rm -rf k; mv k/f /tmp/x",
+        "mv f $TMPDIR/; mv d $TMPDIR; mkdir k; mv f k/; rm -rf k; mv k/f $TMPDIR/x",
         |w, _| is(w, "k/f", "one\n") && is(w, "d/x", "x\n"),
     );
     case("mv -f f g; mv -f g f", |w, _| {
@@ -255,7 +255,7 @@ fn calls_mean_what_they_mean_without_a_broker() {
         ("echo hi > o; (echo a; echo b > /dev/stdout) >> o; cat o", "b\n"),
         ("mkfifo p; (sleep 0.1; cat p) & echo hey > p; wait", "hey\n"),
         ("mkfifo p; (echo a > p) & sleep 0.1; kill $!; wait; echo over", "over\n"),
-        ("mkfifo /tmp/p; (echo hey > /tmp/p) & cat /tmp/p; echo y > /dev/null; : > /dev/shm/q", "hey\n"),
+        ("mkfifo $TMPDIR/p; (echo hey > $TMPDIR/p) & cat $TMPDIR/p; echo y > /dev/null", "hey\n"),
         ("set -C; echo x > n; { echo y > n; } 2>/dev/null || cat n", "x\n"),
         ("mkdir -p .git/info d/deep; echo x > d/deep/; echo x > d; echo $?", "1\n"),
         (
@@ -366,7 +366,7 @@ fn what_has_no_successor_is_put_back() {
     .unwrap();
     std::os::unix::fs::symlink("g", world.at("l")).unwrap();
     std::fs::hard_link(world.at("g"), world.at("g2")).unwrap();
-    let ran = world.run("tar cf /tmp/t.tar --remove-files f d l g2; ls; echo new > g");
+    let ran = world.run("tar cf $TMPDIR/t.tar --remove-files f d l g2; ls; echo new > g");
     let put_back = &ran.done.guarded.put_back;
     for name in ["f", "d/x", "l", "g2"] {
         assert!(put_back.contains(&world.at(name)), "{name}: {put_back:?}");
@@ -383,8 +383,9 @@ fn what_has_no_successor_is_put_back() {
     );
     assert!(!world.has_kept("one\n"), "{:?}", ran.done.guarded);
     // A successor keeps its name.
-    let ran = world
-        .run("echo new > n; tar cf /tmp/t.tar --transform s/n/f/ n; tar xf /tmp/t.tar; rm -f f");
+    let ran = world.run(
+        "echo new > n; tar cf $TMPDIR/t.tar --transform s/n/f/ n; tar xf $TMPDIR/t.tar; rm -f f",
+    );
     assert!(
         is(&world, "f", "new\n") && world.has_kept("one\n"),
         "{}",
@@ -403,9 +404,9 @@ fn a_long_copy_does_not_hold_up_others() {
             std::fs::write(world.at(&format!("big{number}")), &big).unwrap();
         }
         let ran = world.run(
-            "rm -f /tmp/done; for n in 0 1 2 3 4 5; do (: >> big$n; echo copied >> /tmp/done) & done
+            "rm -f $TMPDIR/done; for n in 0 1 2 3 4 5; do (: >> big$n; echo copied >> $TMPDIR/done) & done
              until [ \"$(ls /proc/[0-9]*/wchan | wc -l)\" -gt 6 ]; do :; done
-             mkdir quick && rmdir quick && cat /tmp/done 2>/dev/null | wc -l; wait; wc -l < /tmp/done",
+             mkdir quick && rmdir quick && cat $TMPDIR/done 2>/dev/null | wc -l; wait; wc -l < $TMPDIR/done",
         );
         assert!(ran.out.ends_with("6\n"), "{}", ran.out);
         ran.out != "6\n6\n"
@@ -473,7 +474,7 @@ fn a_mount_below_a_workspace_is_part_of_it() {
     world.write("mounted/old", "old\n");
     world.write("mounted/gone", "gone\n");
     let ran = world.run(
-        "cd mounted; rm -f old; echo n > n; mv n old; tar cf /tmp/t.tar --remove-files gone
+        "cd mounted; rm -f old; echo n > n; mv n old; tar cf $TMPDIR/t.tar --remove-files gone
          echo x > own; rm own; mv ../f .; ls",
     );
     let now = (world.read("mounted/old"), world.read("mounted/gone"));

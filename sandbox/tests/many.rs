@@ -39,7 +39,7 @@ fn files_written_anew_need_no_descriptor_each() {
     // What has no successor comes back, also where the folder is not held open.
     run_with_few_descriptors(
         &world,
-        "tar xf /tmp/t.tar && tar cf /tmp/g.tar --remove-files */g && touch a && rm a",
+        "tar xf $TMPDIR/t.tar && tar cf $TMPDIR/g.tar --remove-files */g && touch a && rm a",
     );
     for number in 1..=FOLDERS {
         let is = |name: &str| world.read(&format!("{number}/{name}"));

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{World, try_run};
+use hands_sandbox::Walls;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -60,4 +61,66 @@ fn a_name_that_changes_meanwhile_shows_no_secret() {
     world.plan = before;
     world.plan.closed.push(world.at("closed"));
     assert!(tries(&world, "closed") > 0, "some commands run");
+}
+
+/// A second mount of a folder shows no secret of it and opens nothing that is sealed. Only root can
+/// make one.
+#[test]
+fn what_is_mounted_again_is_hidden_and_sealed_there_too() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for mut world in [World::new(), World::reduced()] {
+        std::fs::write(world.root.join("secret/key"), "SECRET").unwrap();
+        world.write("repo/.git/config", "[core]\n");
+        world.write("repo/f", "f\n");
+        world.plan.sealed.push(world.at("repo/.git/config"));
+        let places = [world.root.join("again"), world.at("mounted")];
+        let mount = |words: &[&std::ffi::OsStr]| {
+            let done = std::process::Command::new(words[0])
+                .args(&words[1..])
+                .status();
+            done.is_ok_and(|status| status.success())
+        };
+        let (root, repository) = (world.root.clone(), world.at("repo"));
+        let mut mounted = true;
+        for (from, to) in [(&root, &places[0]), (&repository, &places[1])] {
+            std::fs::create_dir(to).unwrap();
+            mounted &= mount(&[
+                "mount".as_ref(),
+                "--bind".as_ref(),
+                from.as_ref(),
+                to.as_ref(),
+            ]);
+        }
+        let ran = world.run(&format!(
+            "cat {0}/secret/key; cd {0}/secret && cat key; ls {0}/secret; cat {0}/ws/repo/f; \
+             echo x > $W/mounted/.git/config; chmod 777 $W/mounted/.git/config; echo own > $W/mounted/own",
+            places[0].display()
+        ));
+        for place in &places {
+            mount(&["umount".as_ref(), place.as_ref()]);
+        }
+        if !mounted {
+            return;
+        }
+        let reduced = world.plan.walls == Walls::Reduced;
+        assert!(
+            !ran.out.contains("SECRET") && !ran.out.contains("\nkey\n"),
+            "{reduced}: {}",
+            ran.out
+        );
+        assert!(ran.out.contains("f\n"), "{reduced}: {}", ran.out);
+        assert_eq!(
+            world.read("repo/.git/config").as_deref(),
+            Some("[core]\n"),
+            "{reduced}"
+        );
+        assert_eq!(
+            world.read("repo/own").as_deref(),
+            Some("own\n"),
+            "{reduced}: {}",
+            ran.out
+        );
+    }
 }

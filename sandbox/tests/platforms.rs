@@ -18,6 +18,7 @@ fn the_documents_tell_what_each_platform_keeps() {
         ("Linux without the broker", &|rule| {
             linux::keeps(rule, false)
         }),
+        ("Linux, reduced", &|rule| linux::reduced::keeps(rule, true)),
         ("macOS (has not run)", &|rule| macos::keeps(rule, true)),
     ]);
     documents::agree("platforms", &found, &[]);
@@ -27,7 +28,7 @@ fn the_documents_tell_what_each_platform_keeps() {
 #[test]
 fn a_guard_takes_nothing_away() {
     for rule in Rule::all() {
-        for keeps in [linux::keeps, macos::keeps] {
+        for keeps in [linux::keeps, linux::reduced::keeps, macos::keeps] {
             let (with, without) = (keeps(rule, true), keeps(rule, false));
             assert!(with.is_promised() || !without.is_promised(), "{rule:?}");
         }

@@ -301,9 +301,9 @@ fn what_was_just_written_runs() {
     let one = attacker("run-written");
     // A file for each: what several programs print at once is not kept in lines.
     let all: String = (0..4)
-        .map(|number| format!("{one} >/tmp/said-{number} & "))
+        .map(|number| format!("{one} >$TMPDIR/said-{number} & "))
         .collect();
-    let ran = world.run(&format!("{all} wait; cat /tmp/said-*"));
+    let ran = world.run(&format!("{all} wait; cat $TMPDIR/said-*"));
     assert_eq!(ran.out.matches("busy 0\n").count(), 4, "{}", ran.out);
 }
 

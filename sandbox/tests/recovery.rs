@@ -158,7 +158,7 @@ fn a_recovery_folder_on_another_file_system_keeps_as_much() {
     world.commit_all();
     let ran = world.run(
         "echo new > t && mv -f t f; git rm -qr d; : > emptied; ln -s x l && mv -Tf l link
-         tar cf /tmp/t.tar emptied && tar xf /tmp/t.tar; ls -A",
+         tar cf $TMPDIR/t.tar emptied && tar xf $TMPDIR/t.tar; ls -A",
     );
     assert_eq!(ran.out, ".git\nemptied\nf\nlink\n");
     let recovery = Recovery::open(&recovery, RecoveryLimits::default()).unwrap();

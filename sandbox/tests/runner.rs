@@ -60,6 +60,7 @@ impl World {
                 masks: vec![self.root.join("secret")],
                 sealed: vec![],
                 mode: Mode::Default,
+                walls: hands_sandbox::Walls::Whole,
                 network: Network::Off,
                 guard: None,
             },

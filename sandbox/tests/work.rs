@@ -7,6 +7,7 @@
 mod common;
 
 use common::World;
+use hands_sandbox::Walls;
 use std::path::Path;
 
 /// A name, the programs it needs, what the person prepares, what the command does, and what must
@@ -398,6 +399,18 @@ const WORK: &[Work] = &[
 
 /// Kinds that do not pass, with the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[];
+/// The same without namespaces.
+const REDUCED_EXCEPTIONS: &[(&str, &str)] = &[
+    ("ed", "keeps a file in /tmp, by that name"),
+    ("nano", "needs a terminal, and those there are the person's"),
+];
+
+fn exceptions() -> &'static [(&'static str, &'static str)] {
+    match common::walls() {
+        Walls::Whole => EXCEPTIONS,
+        Walls::Reduced => REDUCED_EXCEPTIONS,
+    }
+}
 
 fn found(program: &str) -> bool {
     ["/usr/bin", "/bin", "/usr/local/bin", "/root/.cargo/bin"]
@@ -485,12 +498,12 @@ fn ordinary_work_passes() {
         }
         match works(work) {
             Ok(()) => passed += 1,
-            Err(_) if EXCEPTIONS.iter().any(|(name, _)| *name == work.0) => {}
+            Err(_) if exceptions().iter().any(|(name, _)| *name == work.0) => {}
             Err(why) => failed.push(why),
         }
     }
     eprintln!("{passed} kinds of work pass");
-    assert!(WORK.len() >= 40 + EXCEPTIONS.len() && EXCEPTIONS.len() <= 3);
+    assert!(WORK.len() >= 40 + exceptions().len() && exceptions().len() <= 3);
     assert!(
         failed.is_empty(),
         "{} failed:\n{}",

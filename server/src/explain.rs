@@ -16,7 +16,7 @@ use hands_config::{Env, Home, Mode};
 use hands_control::types::policy::{CommandFacts, Explanation, Found, PathFacts, Question, Ruling};
 use hands_policy::command::Verdict;
 use hands_policy::paths::{Refusal, RefusalKind, Target};
-use hands_sandbox::canary::{Report, State};
+use hands_sandbox::canary::Report;
 use hands_sandbox::{Plan, Rulings};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -175,7 +175,7 @@ fn commands(
     text: &str,
     real: &Path,
 ) -> anyhow::Result<(Ruling, Ruling, Ruling)> {
-    if report.state != State::Full {
+    if !report.lets_run() {
         let why = report.reason.clone().unwrap_or_default();
         let none = ruling(false, "no_sandbox", format!("no command runs: {why}"));
         return Ok((none.clone(), none.clone(), none));
@@ -230,7 +230,7 @@ fn command_facts(session: &Session, report: &Report, line: &str, cwd: &Path) -> 
     let mut facts = CommandFacts {
         command: line.to_string(),
         cwd: cwd.to_string_lossy().into_owned(),
-        runs: !refuses && report.state == State::Full,
+        runs: !refuses && report.lets_run(),
         check_is_on: config.command_check,
         found: Found::Clean,
         rule: None,
@@ -259,8 +259,8 @@ fn command_facts(session: &Session, report: &Report, line: &str, cwd: &Path) -> 
 /// What holds whatever the check says.
 fn held_by(session: &Session, report: &Report) -> String {
     let backend = &report.backend;
-    if report.state != State::Full {
-        return format!("no command runs: there is no whole sandbox ({backend})");
+    if !report.lets_run() {
+        return format!("no command runs: there is no sandbox ({backend})");
     }
     let changes = bash::changes(&session.config);
     format!("the sandbox ({backend}). {changes}")

@@ -157,9 +157,8 @@ impl Hub {
     /// What the sandbox was seen to stop on this machine; tried once per process.
     pub async fn sandbox_report(&self) -> &Report {
         let scratch = self.home.scratch_dir();
-        let broker = self.config.sandbox.broker;
         self.canary
-            .get_or_init(|| async { crate::confinement::try_sandbox(&scratch, broker).await })
+            .get_or_init(|| crate::confinement::try_sandbox(&scratch, &self.config))
             .await
     }
 }

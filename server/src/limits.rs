@@ -101,3 +101,5 @@ pub const COMMAND_LINE_BYTES: usize = 3000;
 /// How often grants and nonces are looked through for those whose time is over, so that the trail
 /// has it. That they are over does not depend on it.
 pub const LAPSE_LOOK: Duration = Duration::from_secs(10);
+/// Times that a sandbox is set up for one command where something changes on the machine meanwhile.
+pub const SETUP_TRIES: u32 = 3;

@@ -199,7 +199,7 @@ impl World {
         String::from_utf8_lossy(&said).into_owned()
     }
 
-    fn server(&self, network: &str) -> Server {
+    fn server(&self, walls: &str, network: &str) -> Server {
         let wrapper = self.place.root().join("start");
         let text = format!(
             "#!/bin/bash\nexec 9< ~/.ssh/id_ed25519\nexec '{}' \"$@\"\n",
@@ -215,6 +215,7 @@ impl World {
             start = start.env("HANDS_SANDBOX_HOSTS", "localhost,*.example.org");
         }
         start
+            .env("HANDS_SANDBOX_WALLS", walls)
             .env("HANDS_SANDBOX_NETWORK", network)
             .env("HANDS_SANDBOX_COMMAND_CHECK", "false")
             .open()
@@ -340,7 +341,7 @@ fn outside() -> Option<&'static (Vec<String>, BTreeSet<String>)> {
 }
 
 /// Tries every way in a network mode; the ways that lead out must be `expected` of those that do outside.
-fn try_all(network: &str, expected: fn(&str) -> bool) {
+fn try_all(walls: &str, network: &str, expected: fn(&str) -> bool) {
     let (Some((all, open_outside)), Some(python)) = (outside(), python()) else {
         eprintln!("no python3: nothing was tried");
         return;
@@ -351,7 +352,7 @@ fn try_all(network: &str, expected: fn(&str) -> bool) {
         open_outside.len()
     );
     let mut world = World::new(&python);
-    let mut server = world.server(network);
+    let mut server = world.server(walls, network);
     world.serve_in_the_home_of_hands();
     let mut open = BTreeSet::new();
     for way in all {
@@ -372,31 +373,41 @@ fn try_all(network: &str, expected: fn(&str) -> bool) {
         .collect();
     let stopped = open_outside.difference(&open).count();
     eprintln!(
-        "network {network}: {} ways tried; of {} that lead out where no sandbox is, {stopped} stopped, {} open: {open:?}",
+        "{walls}, network {network}: {} ways tried; of {} that lead out where no sandbox is, {stopped} stopped, {} open: {open:?}",
         all.len(),
         open_outside.len(),
         open.len()
     );
-    assert_eq!(open, expected, "network {network}");
+    assert_eq!(open, expected, "{walls}, network {network}");
     assert!(!world.effect("signal"), "a signal came late");
 }
 
 #[test]
 fn with_the_network_on_only_the_network_is_reached() {
-    try_all("on", is_network);
+    try_all("whole", "on", is_network);
 }
 
 #[test]
 fn with_the_network_off_every_way_is_shut() {
-    try_all("off", |_| false);
+    try_all("whole", "off", |_| false);
 }
 
 #[test]
 fn on_a_shared_loopback_every_way_is_shut() {
-    try_all("loopback", |_| false);
+    try_all("whole", "loopback", |_| false);
 }
 
 #[test]
 fn with_named_hosts_every_way_is_shut() {
-    try_all("hosts", |_| false);
+    try_all("whole", "hosts", |_| false);
+}
+
+#[test]
+fn without_namespaces_only_the_network_is_reached() {
+    try_all("reduced", "on", is_network);
+}
+
+#[test]
+fn without_namespaces_and_with_the_network_off_every_way_is_shut() {
+    try_all("reduced", "off", |_| false);
 }

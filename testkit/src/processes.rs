@@ -23,12 +23,19 @@ pub fn running_in(folder: &Path) -> Vec<Found> {
 }
 
 fn look(pid: u32, needle: &str) -> Option<Found> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    // The first thread of a process may have ended while another goes on.
+    let mut threads = threads.into_iter().flatten().flatten();
+    threads.find_map(|thread| look_at(pid, &thread.path(), needle))
+}
+
+fn look_at(pid: u32, thread: &Path, needle: &str) -> Option<Found> {
     let file = |name: &str| {
-        let bytes = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let bytes = std::fs::read(thread.join(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).replace('\0', " ")
     };
     let command = file("cmdline");
-    let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+    let cwd = std::fs::read_link(thread.join("cwd")).unwrap_or_default();
     let held = command.contains(needle)
         || file("environ").contains(needle)
         || cwd.to_string_lossy().contains(needle);

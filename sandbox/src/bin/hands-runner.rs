@@ -22,7 +22,7 @@ fn run() -> i32 {
         #[cfg(target_os = "macos")]
         ["session", folder, rest @ ..] => hands_sandbox::macos::exec_in_session(folder, rest),
         ["canary", rest @ ..] => match CanaryArgs::read(rest) {
-            Some(args) => canary::main(args.scratch, args.broker),
+            Some(args) => canary::main(args.scratch, args.broker, args.walls),
             None => usage(),
         },
         ["probe", rest @ ..] => canary::probe(rest),
@@ -35,6 +35,7 @@ fn run() -> i32 {
 struct CanaryArgs<'a> {
     scratch: Option<&'a std::path::Path>,
     broker: bool,
+    walls: canary::Choice,
 }
 
 impl<'a> CanaryArgs<'a> {
@@ -42,11 +43,13 @@ impl<'a> CanaryArgs<'a> {
         let mut args = Self {
             scratch: None,
             broker: true,
+            walls: canary::Choice::default(),
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
                 "--no-broker" => args.broker = false,
+                "--walls" => args.walls = words.next()?.parse().ok()?,
                 "--scratch" => args.scratch = Some((*words.next()?).as_ref()),
                 _ => return None,
             }
@@ -63,7 +66,7 @@ fn say(text: &str) -> i32 {
 fn usage() -> i32 {
     eprintln!(
         "hands-runner: started by the server with a request on standard input; by hand only: \
-         hands-runner canary [--scratch DIR] [--no-broker] | --version"
+         hands-runner canary [--scratch DIR] [--no-broker] [--walls auto|whole|reduced] | --version"
     );
     2
 }

@@ -12,7 +12,7 @@ mod world;
 pub use probe::probe;
 
 use crate::backend::{Backend, platform_backend};
-use crate::plan::Mode;
+use crate::plan::{Mode, Walls};
 use crate::promise::{Keeping, Rule};
 use crate::runner;
 use attempts::Attempt;
@@ -29,9 +29,9 @@ use world::World;
 pub enum State {
     /// Every promise held.
     Full,
-    /// Some did: commands are refused all the same.
+    /// No namespaces can be had here. Every promise that is made without them held.
     Reduced,
-    /// There is no sandbox.
+    /// There is no sandbox, or one that did not hold: commands are refused.
     None,
 }
 
@@ -51,6 +51,8 @@ pub enum Cause {
     NamespacesRefused,
     /// The kernel is too old, or did not start Landlock.
     Kernel,
+    /// The configuration says so.
+    Setting,
     /// Something else.
     Other,
 }
@@ -65,6 +67,18 @@ impl Cause {
     #[cfg(not(target_os = "linux"))]
     fn of(_: &str) -> Self {
         Self::Other
+    }
+
+    /// Whether nothing but namespaces is missing.
+    fn leaves_reduced(self) -> bool {
+        match self {
+            Self::BubblewrapMissing
+            | Self::NamespacesOff
+            | Self::AppArmor
+            | Self::Container
+            | Self::NamespacesRefused => true,
+            Self::Kernel | Self::Setting | Self::Other => false,
+        }
     }
 }
 
@@ -122,31 +136,138 @@ pub struct Trial<'a> {
     pub scratch: &'a Path,
     /// Whether the plan has a guard.
     pub guarded: bool,
+    /// What the plan is to be held by.
+    pub walls: Walls,
 }
 
-/// `hands-runner canary`: prints the report; exit status 0 when the state is `full`.
-pub fn main(scratch: Option<&Path>, broker: bool) -> i32 {
+/// Which sandbox is tried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The whole one, and what is left of it where no namespaces can be had.
+    #[default]
+    Auto,
+    /// The whole one alone.
+    Whole,
+    /// What works without namespaces, alone.
+    Reduced,
+}
+
+impl std::str::FromStr for Choice {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<Self, ()> {
+        match word {
+            "auto" => Ok(Self::Auto),
+            "whole" => Ok(Self::Whole),
+            "reduced" => Ok(Self::Reduced),
+            _ => Err(()),
+        }
+    }
+}
+
+/// `hands-runner canary`: prints the report; exit status 0 when commands run.
+pub fn main(scratch: Option<&Path>, broker: bool, choice: Choice) -> i32 {
     let default = std::env::temp_dir();
-    let report = check(scratch.unwrap_or(&default), broker);
+    let report = check(scratch.unwrap_or(&default), broker, choice);
     let line = serde_json::to_string(&report).unwrap_or_default();
     let printed = writeln!(std::io::stdout(), "{line}").is_ok();
-    i32::from(!printed || report.state != State::Full)
+    i32::from(!printed || !report.lets_run())
 }
 
-/// Tries the platform's sandbox in a folder made below `scratch`: with a guard, where that is
+/// Tries a sandbox of this platform in a folder made below `scratch`: with a guard, where that is
 /// wanted.
-pub fn check(scratch: &Path, broker: bool) -> Report {
-    let program = match cfg!(target_os = "linux") {
-        true => "/dev/.hands-runner".into(),
-        false => std::env::current_exe().unwrap_or_default(),
-    };
-    Trial {
+pub fn check(scratch: &Path, broker: bool, choice: Choice) -> Report {
+    if cfg!(target_os = "linux") && choice == Choice::Reduced {
+        return reduced(scratch, broker).in_place_of(Report::not_wanted());
+    }
+    let whole = Trial {
         backend: platform_backend().as_ref(),
-        program,
+        program: match cfg!(target_os = "linux") {
+            true => "/dev/.hands-runner".into(),
+            false => std::env::current_exe().unwrap_or_default(),
+        },
         scratch,
         guarded: broker,
+        walls: Walls::Whole,
+    }
+    .run();
+    match choice == Choice::Auto && whole.cause.is_some_and(Cause::leaves_reduced) {
+        true => reduced(scratch, broker).in_place_of(whole),
+        false => whole,
+    }
+}
+
+/// Tries what works without namespaces. On other systems than Linux there is nothing of the kind, and
+/// nobody comes here.
+fn reduced(scratch: &Path, guarded: bool) -> Report {
+    let plan_backend = reduced_backend();
+    Trial {
+        backend: plan_backend.as_ref(),
+        program: std::env::current_exe().unwrap_or_default(),
+        scratch,
+        guarded,
+        walls: Walls::Reduced,
     }
     .run()
+}
+
+#[cfg(target_os = "linux")]
+fn reduced_backend() -> Box<dyn Backend> {
+    Box::new(crate::linux::reduced::Landlocked::here())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reduced_backend() -> Box<dyn Backend> {
+    platform_backend()
+}
+
+impl Report {
+    /// Whether commands run.
+    pub fn lets_run(&self) -> bool {
+        self.state != State::None
+    }
+
+    /// What holds them then.
+    pub fn walls(&self) -> Walls {
+        match self.state {
+            State::Reduced => Walls::Reduced,
+            State::Full | State::None => Walls::Whole,
+        }
+    }
+
+    /// The whole sandbox where it is not to be used.
+    fn not_wanted() -> Self {
+        Self {
+            backend: String::new(),
+            state: State::None,
+            cause: Some(Cause::Setting),
+            promises: BTreeMap::new(),
+            findings: Vec::new(),
+            reason: Some("`sandbox.walls` is `reduced`".into()),
+            hint: Some("set `sandbox.walls` to `auto`".into()),
+        }
+    }
+
+    /// What is reported where this is what is left of a sandbox that cannot be had.
+    fn in_place_of(self, whole: Self) -> Self {
+        if self.state != State::Full {
+            let why = self.reason.unwrap_or_default();
+            let reason = whole.reason.unwrap_or_default();
+            return Self {
+                reason: Some(format!(
+                    "{reason}; nor can one be had without namespaces: {why}"
+                )),
+                ..whole
+            };
+        }
+        Self {
+            state: State::Reduced,
+            cause: whole.cause,
+            reason: whole.reason,
+            hint: whole.hint,
+            ..self
+        }
+    }
 }
 
 impl Trial<'_> {
@@ -167,7 +288,7 @@ impl Trial<'_> {
     }
 
     fn findings(&self) -> Result<Vec<Finding>, (String, String)> {
-        let world = World::make(self.scratch, self.guarded).map_err(|e| {
+        let world = World::make(self.scratch, self.guarded, self.walls).map_err(|e| {
             let what = format!("making a test folder below {}: {e}", self.scratch.display());
             (what, "check the folder's permissions and free space".into())
         })?;
@@ -272,7 +393,7 @@ impl Trial<'_> {
         let (state, reason, hint) = match broken.is_empty() {
             true => (State::Full, None, None),
             false => (
-                State::Reduced,
+                State::None,
                 Some(format!("not held on this machine: {}", names.join(", "))),
                 Some(hint_for(&broken).to_string()),
             ),

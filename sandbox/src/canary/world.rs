@@ -2,7 +2,7 @@
 
 use crate::limits;
 use crate::look::GIT;
-use crate::plan::{Guard, Mode, Network, Plan, Request};
+use crate::plan::{Guard, Mode, Network, Plan, Request, Walls};
 use crate::promise::Rule;
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
@@ -57,6 +57,7 @@ pub(super) struct World {
     root: Root,
     begun: Instant,
     guarded: bool,
+    walls: Walls,
     has_git: bool,
     tcp: Option<TcpListener>,
     /// What git's configuration held at first.
@@ -75,7 +76,7 @@ impl Drop for World {
 }
 
 impl World {
-    pub(super) fn make(scratch: &Path, guarded: bool) -> std::io::Result<Self> {
+    pub(super) fn make(scratch: &Path, guarded: bool, walls: Walls) -> std::io::Result<Self> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -106,6 +107,7 @@ impl World {
         Ok(Self {
             begun: Instant::now(),
             guarded,
+            walls,
             has_git,
             tcp: tcp.filter(|tcp| tcp.set_nonblocking(true).is_ok()),
             config: std::fs::read_to_string(at("ws/.git/config"))?,
@@ -143,6 +145,10 @@ impl World {
 
     pub(super) fn has_broker(&self) -> bool {
         self.guarded && cfg!(target_os = "linux")
+    }
+
+    pub(super) fn has_namespaces(&self) -> bool {
+        cfg!(target_os = "linux") && self.walls == Walls::Whole
     }
 
     /// A port on which this process listens.
@@ -194,9 +200,11 @@ impl World {
                 .to_vec(),
             sealed,
             mode,
+            walls: self.walls,
             network: match mode {
                 Mode::ReadOnly => Network::Off,
-                Mode::Strict if cfg!(target_os = "linux") => Network::Loopback { namespace: None },
+                Mode::Strict if self.has_namespaces() => Network::Loopback { namespace: None },
+                Mode::Strict if cfg!(target_os = "linux") => Network::Off,
                 Mode::Default | Mode::Strict => Network::On,
             },
             guard: self.guard(),

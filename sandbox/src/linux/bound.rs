@@ -12,6 +12,9 @@ use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
+/// How a refusal says that a name leads elsewhere by now.
+pub(crate) const CHANGED: &str = "was changed while the sandbox was set up";
+
 /// What stands in the place of a hidden file.
 const NULL: &str = "/dev/null";
 
@@ -81,10 +84,7 @@ impl HostView {
         let wrong = |mount: &Mount| self.is_below(&mount.at) && !self.is_right(mount);
         match parse(inside).find(wrong) {
             None => Ok(()),
-            Some(mount) => Err(format!(
-                "{} was changed while the sandbox was set up; try again",
-                mount.at.display()
-            )),
+            Some(mount) => Err(format!("{} {CHANGED}; try again", mount.at.display())),
         }
     }
 

@@ -113,6 +113,8 @@ fn arguments(plan: &Plan, runner: &Path, socket: RawFd) -> Vec<OsString> {
         extra_write: _,
         closed: _,
         mode: _,
+        // Whoever asks here has chosen.
+        walls: _,
         // These are the broker's.
         shallow: _,
         guard: _,
@@ -207,6 +209,7 @@ mod tests {
             masks: vec!["/etc".into(), "/no/such/file".into(), "/tmp".into()],
             sealed: vec![],
             mode: Mode::Default,
+            walls: crate::plan::Walls::Whole,
             network: Network::On,
             guard: None,
         }

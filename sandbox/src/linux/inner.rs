@@ -1,7 +1,8 @@
 //! Inside bubblewrap: restrict this process, start the command, wait as process 1.
 
 use super::bound::HostView;
-use super::{netns, ruleset, seccomp};
+use super::reduced::{self, Alone};
+use super::{netns, ruleset, seccomp, tree};
 use crate::limits;
 use crate::path_bytes;
 use crate::plan::{Mode, OWN_TMP, Plan, Resources, SHM};
@@ -42,10 +43,71 @@ pub struct InnerPlan {
     pub host: HostView,
     /// How much of the machine the command may use.
     pub resources: Resources,
+    /// Where there is no bubblewrap around: what it would have seen to.
+    #[serde(default)]
+    pub alone: Option<Alone>,
+}
+
+/// Which processes are the command's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// All in this pid namespace.
+    Namespace,
+    /// All below this process.
+    Tree,
+}
+
+impl Reach {
+    /// SIGTERM to all of them.
+    fn terminate_all(self) {
+        match self {
+            // SAFETY: plain numbers. From process 1 of a pid namespace, -1 means everything in it
+            // but process 1 itself.
+            Self::Namespace => drop(unsafe { libc::kill(-1, libc::SIGTERM) }),
+            Self::Tree => {
+                let own = std::process::id();
+                for (pid, _) in tree::living(own) {
+                    // One that is gone needs no signal.
+                    let _ = tree::signal(pid, own, Signal::TERM);
+                }
+            }
+        }
+    }
+
+    /// Names of the living ones.
+    fn names(self) -> Vec<String> {
+        let mut names = match self {
+            Self::Namespace => others(),
+            Self::Tree => tree::living(std::process::id())
+                .into_iter()
+                .map(|(_, name)| name)
+                .collect(),
+        };
+        names.truncate(limits::LEFT_BEHIND_NAMES);
+        names
+    }
+
+    /// The end of all when nobody asks for this process any longer.
+    fn abandon(self) -> ! {
+        if self == Self::Tree {
+            // Whose parent has ended is our child: when there are no children, nobody is left.
+            tree::end_all(std::process::id(), None, || {
+                use rustix::io::Errno;
+                loop {
+                    match rustix::process::wait(WaitOptions::NOHANG) {
+                        Ok(Some(_)) | Err(Errno::INTR) => {}
+                        Ok(None) => return false,
+                        Err(_) => return true,
+                    }
+                }
+            });
+        }
+        std::process::exit(1)
+    }
 }
 
 /// The byte that travels with the broker's listener.
-const LISTENER: u8 = b'L';
+pub(super) const LISTENER: u8 = b'L';
 /// The byte that travels with the proxy's socket.
 const PROXY: u8 = b'P';
 /// Variables that name a proxy for what is not said to be reached without one.
@@ -121,7 +183,26 @@ impl InnerPlan {
             proxied: plan.network.rules().is_some(),
             host: HostView::of(plan)?,
             resources: plan.resources,
+            alone: None,
         })
+    }
+
+    /// The same where there is no bubblewrap around.
+    pub(super) fn alone(plan: &Plan, network: bool) -> Self {
+        Self {
+            argv: plan.argv.clone(),
+            env: plan.env.clone(),
+            kept: Vec::new(),
+            brokered: Vec::new(),
+            free: Vec::new(),
+            proxied: false,
+            host: HostView::default(),
+            resources: plan.resources,
+            alone: Some(Alone {
+                cwd: plan.cwd.clone(),
+                network,
+            }),
+        }
     }
 }
 
@@ -152,11 +233,14 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
     // Nobody inside may read or write this process's memory, whoever they run as.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| format!("prctl(PR_SET_DUMPABLE): {e}"))?;
+    if let Some(alone) = &plan.alone {
+        return reduced::run(&plan, alone, socket, &mut reader);
+    }
     close_inherited()?;
     let mounts = std::fs::read("/proc/self/mountinfo");
     let mounts = mounts.map_err(|e| format!("reading the mounts: {e}"))?;
     plan.host.check(&mounts)?;
-    limit(&plan.resources);
+    limit(&plan.resources, true);
     if plan.proxied {
         offer_proxy(socket, &mut plan.env)?;
     }
@@ -168,8 +252,8 @@ fn confine_and_run(socket: &UnixStream) -> Result<(Ending, Vec<String>), String>
     }
     let ended = ChildSignals::block().map_err(|e| format!("signalfd: {e}"))?;
     let main_child = start(&plan)?;
-    let ending = wait_for(main_child, &ended, &mut reader);
-    Ok((ending, end_left_behind()))
+    let ending = wait_for(main_child, &ended, &mut reader, Reach::Namespace);
+    Ok((ending, end_left_behind(Reach::Namespace)))
 }
 
 /// Listens where the command's programs look for a proxy, gives the runner the listening end, and
@@ -192,7 +276,7 @@ fn offer_proxy(socket: &UnixStream, env: &mut Vec<(String, String)>) -> Result<(
 }
 
 /// Marks every descriptor but the three standard ones to be closed at the next exec.
-fn close_inherited() -> Result<(), String> {
+pub(super) fn close_inherited() -> Result<(), String> {
     const CLOSE_RANGE_CLOEXEC: u32 = 4;
     // SAFETY: the call changes descriptor flags only; no memory is passed.
     let done = unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, CLOSE_RANGE_CLOEXEC) };
@@ -206,8 +290,8 @@ fn close_inherited() -> Result<(), String> {
 }
 
 /// What the system itself sees to. A limit that cannot be lowered is no reason to refuse the
-/// command.
-fn limit(most: &Resources) {
+/// command. Where the command's user is not `apart`, the system would count the person's processes.
+pub(super) fn limit(most: &Resources, apart: bool) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let lower = |resource, value: u64| {
         let now = getrlimit(resource);
@@ -219,7 +303,9 @@ fn limit(most: &Resources) {
         let _ = setrlimit(resource, wanted);
     };
     lower(Resource::Core, 0);
-    lower(Resource::Nproc, most.processes);
+    if apart {
+        lower(Resource::Nproc, most.processes);
+    }
     lower(Resource::Nofile, most.open_files);
     lower(Resource::Fsize, most.file_bytes);
     // When the machine's memory runs out, the command goes before the person's programs.
@@ -244,11 +330,11 @@ fn start(plan: &InnerPlan) -> Result<Pid, String> {
 }
 
 /// The news that a process has ended, as a descriptor.
-struct ChildSignals(OwnedFd);
+pub(super) struct ChildSignals(OwnedFd);
 
 impl ChildSignals {
     /// Makes of the signal a descriptor. (A program that is started gets an empty mask.)
-    fn block() -> std::io::Result<Self> {
+    pub(super) fn block() -> std::io::Result<Self> {
         let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: the call makes the set that it is given an empty one.
         unsafe { libc::sigemptyset(set.as_mut_ptr()) };
@@ -274,16 +360,15 @@ impl ChildSignals {
     }
 }
 
-fn terminate_all() {
-    // SAFETY: plain numbers. From process 1 of a pid namespace, -1 means everything in it but
-    // process 1 itself.
-    unsafe { libc::kill(-1, libc::SIGTERM) };
-}
-
 /// Reaps whatever ends until the command itself does. Meanwhile carries out the runner's orders:
 /// each line means SIGTERM to everything inside. SIGKILL needs no order: the runner ends this
 /// process, and the kernel all others with it. A runner that is gone is such an order too.
-fn wait_for(main_child: Pid, ended: &ChildSignals, orders: &mut BufReader<UnixStream>) -> Ending {
+pub(super) fn wait_for(
+    main_child: Pid,
+    ended: &ChildSignals,
+    orders: &mut BufReader<UnixStream>,
+    reach: Reach,
+) -> Ending {
     loop {
         ended.clear();
         if let Some(ending) = reap(main_child) {
@@ -303,8 +388,8 @@ fn wait_for(main_child: Pid, ended: &ChildSignals, orders: &mut BufReader<UnixSt
         }
         let mut line = String::new();
         match orders.read_line(&mut line) {
-            Ok(1..) => terminate_all(),
-            _ => std::process::exit(1),
+            Ok(1..) => reach.terminate_all(),
+            _ => reach.abandon(),
         }
     }
 }
@@ -330,15 +415,16 @@ fn ending(status: WaitStatus) -> Ending {
     }
 }
 
-/// Ends what the command left running, politely at first; the end of this process ends the rest.
-fn end_left_behind() -> Vec<String> {
-    let names = others();
+/// Ends what the command left running, politely at first; the end of this process ends the rest, or
+/// the runner does.
+pub(super) fn end_left_behind(reach: Reach) -> Vec<String> {
+    let names = reach.names();
     if names.is_empty() {
         return names;
     }
-    terminate_all();
+    reach.terminate_all();
     let deadline = Instant::now() + limits::LEFT_BEHIND_GRACE;
-    while Instant::now() < deadline && !others().is_empty() {
+    while Instant::now() < deadline && !reach.names().is_empty() {
         while matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
@@ -360,21 +446,9 @@ fn others() -> Vec<String> {
         if pid == own {
             continue;
         }
-        if let Some(name) = living_name(pid) {
-            names.push(name);
-        }
+        names.extend(tree::living_name(pid));
     }
-    names.truncate(limits::LEFT_BEHIND_NAMES);
     names
-}
-
-/// A process's name, unless it is a zombie: that has ended already.
-fn living_name(pid: u32) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let open = stat.find('(')?;
-    let close = stat.rfind(')')?;
-    let state = stat.get(close + 2..)?.chars().next()?;
-    (!matches!(state, 'Z' | 'X')).then(|| stat[open + 1..close].to_string())
 }
 
 #[cfg(test)]
@@ -395,6 +469,7 @@ mod tests {
             masks: vec![],
             sealed: vec![],
             mode: Mode::Default,
+            walls: crate::plan::Walls::Whole,
             network: Network::On,
             guard: None,
             resources: Resources::default(),
@@ -440,11 +515,5 @@ mod tests {
         let mut plan = plan("/srv/w", tmp.path());
         plan.mode = Mode::ReadOnly;
         assert!(InnerPlan::for_plan(&plan).unwrap().kept.is_empty());
-    }
-
-    #[test]
-    fn own_name_is_found_in_proc() {
-        assert!(living_name(std::process::id()).is_some());
-        assert!(living_name(u32::MAX).is_none());
     }
 }

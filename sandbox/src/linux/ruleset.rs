@@ -3,7 +3,7 @@
 use super::inner::InnerPlan;
 use landlock::{
     ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetStatus, Scope,
+    RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use std::path::Path;
 
@@ -20,6 +20,9 @@ const WANTED: ABI = ABI::V6;
 const DEVICES: &[&str] = &[
     "null", "zero", "full", "random", "urandom", "tty", "console", "ptmx", "pts",
 ];
+
+/// Those of them that are harmless where they are the machine's own: no terminal is among them.
+pub(super) const SHARED_DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 
 /// The kernel's Landlock version, 0 where there is none.
 pub fn landlock_abi() -> i32 {
@@ -39,12 +42,33 @@ pub fn landlock_abi() -> i32 {
 /// Restricts this thread and all its children: no write anywhere but in the folders of the plan,
 /// and no removal in any of them but the private tmp.
 pub(super) fn restrict(plan: &InnerPlan) -> Result<(), String> {
+    apply(of_plan(plan)?)
+}
+
+/// Puts rules on this thread and all its children.
+pub(super) fn apply(rules: RulesetCreated) -> Result<(), String> {
+    let status = rules.restrict_self();
+    let status = status.map_err(|e| fail("restrict_self", &e))?;
+    if status.ruleset == RulesetStatus::NotEnforced {
+        return Err("Landlock: the kernel enforced nothing".into());
+    }
+    Ok(())
+}
+
+fn fail(what: &str, e: &dyn std::fmt::Display) -> String {
+    format!("Landlock: {what}: {e}")
+}
+
+/// The rules of a plan.
+pub(super) fn of_plan(plan: &InnerPlan) -> Result<RulesetCreated, String> {
     let write = AccessFs::from_write(WANTED);
     let keep = write & !(AccessFs::RemoveFile | AccessFs::RemoveDir);
     let device = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
-    let fail = |what: &str, e: &dyn std::fmt::Display| format!("Landlock: {what}: {e}");
-
-    let (required, lacking) = match plan.brokered.is_empty() {
+    let devices = match plan.alone {
+        None => DEVICES,
+        Some(_) => SHARED_DEVICES,
+    };
+    let (required, lacking) = match plan.brokered.is_empty() && plan.alone.is_none() {
         true => (REQUIRED, "the kernel lacks version 2"),
         false => (
             REQUIRED_BY_BROKER,
@@ -72,11 +96,11 @@ pub(super) fn restrict(plan: &InnerPlan) -> Result<(), String> {
             .map_err(|e| fail(&path.to_string_lossy(), &e))
     };
     // Each device by itself: a right on the folder would reach a workspace below `/dev/shm`.
-    for name in DEVICES {
+    for name in devices {
         add(&Path::new("/dev").join(name), device)?;
     }
-    // Nothing below /proc: a command run by root could write the machine's settings there, and any
-    // command the memory of process 1.
+    // Nothing below /proc: a command run by root could write the machine's settings there, and
+    // any command the memory of process 1.
     for path in &plan.kept {
         add(path, keep)?;
     }
@@ -87,13 +111,7 @@ pub(super) fn restrict(plan: &InnerPlan) -> Result<(), String> {
     for path in &plan.free {
         add(path, write)?;
     }
-    let status = rules
-        .restrict_self()
-        .map_err(|e| fail("restrict_self", &e))?;
-    if status.ruleset == RulesetStatus::NotEnforced {
-        return Err("Landlock: the kernel enforced nothing".into());
-    }
-    Ok(())
+    Ok(rules)
 }
 
 /// `add_rule` takes and returns the ruleset; this keeps it in place.
@@ -101,7 +119,7 @@ trait AddInPlace {
     fn by_ref_add(&mut self, rule: PathBeneath<PathFd>) -> Result<(), landlock::RulesetError>;
 }
 
-impl AddInPlace for landlock::RulesetCreated {
+impl AddInPlace for RulesetCreated {
     fn by_ref_add(&mut self, rule: PathBeneath<PathFd>) -> Result<(), landlock::RulesetError> {
         self.add_rule(rule).map(|_| ())
     }

@@ -7,22 +7,24 @@ use std::os::fd::OwnedFd;
 
 /// The architecture whose call numbers this binary was built with (`AUDIT_ARCH_*`).
 #[cfg(target_arch = "x86_64")]
-const ARCH: u32 = 0xC000_003E;
+pub(super) const ARCH: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]
-const ARCH: u32 = 0xC000_00B7;
+pub(super) const ARCH: u32 = 0xC000_00B7;
 
-const LOAD: u16 = 0x20;
-const JUMP_EQ: u16 = 0x15;
+pub(super) const LOAD: u16 = 0x20;
+pub(super) const JUMP_EQ: u16 = 0x15;
 const JUMP_GE: u16 = 0x35;
-const JUMP_SET: u16 = 0x45;
-const RETURN: u16 = 0x06;
+pub(super) const JUMP_SET: u16 = 0x45;
+pub(super) const RETURN: u16 = 0x06;
+/// `BPF_ALU | BPF_AND | BPF_K`.
+pub(super) const AND: u16 = 0x54;
 
-const ALLOW: u32 = 0x7fff_0000;
+pub(super) const ALLOW: u32 = 0x7fff_0000;
 const KILL: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
-const ASK: u32 = 0x7fc0_0000;
+pub(super) const ASK: u32 = 0x7fc0_0000;
 
-const AT_NUMBER: u32 = 0;
+pub(super) const AT_NUMBER: u32 = 0;
 const AT_ARCH: u32 = 4;
 /// x32 calls carry this bit on x86_64.
 const X32_BIT: u32 = 0x4000_0000;
@@ -30,7 +32,7 @@ const X32_BIT: u32 = 0x4000_0000;
 const IPPROTO_MPTCP: u32 = 262;
 /// Clone flags that make a namespace, `CLONE_NEWTIME` left out: it shares its bit with the exit
 /// signal in `clone`.
-const NAMESPACE_FLAGS: u32 = (libc::CLONE_NEWUSER
+pub(super) const NAMESPACE_FLAGS: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET
@@ -39,15 +41,29 @@ const NAMESPACE_FLAGS: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWCGROUP) as u32;
 /// Types into a terminal for somebody else, as `TIOCSTI` does.
 const TIOCLINUX: u32 = 0x541C;
-/// `ioctl` requests that are refused. Those on files need no right to write, and so pass Landlock
-/// and the broker by.
-const IOCTLS: &[u32] = &[
-    libc::TIOCSTI as u32,
-    TIOCLINUX,
-    0x5000_940f, // BTRFS_IOC_SNAP_DESTROY: removes a subvolume with all that is in it
-    0x5000_943f, // BTRFS_IOC_SNAP_DESTROY_V2
-    0x800c_6613, // FS_IOC_SET_ENCRYPTION_POLICY: an empty folder for a key of the command's own
-    0x4080_6685, // FS_IOC_ENABLE_VERITY: a file that nobody can write any more
+/// `ioctl` requests that are refused.
+const IOCTLS: &[u32] = &[libc::TIOCSTI as u32, TIOCLINUX];
+/// Kinds of requests (their second byte) on files and folders. They need no right to write, and so pass
+/// Landlock and the broker by: they make snapshots that show what is hidden, remove subvolumes with all
+/// that is in them, take encryption keys away, set flags and versions.
+const FILE_IOCTLS: &[u32] = &[
+    0x9400, // btrfs
+    0x6600, // 'f', most file systems
+    0x5800, // 'X', XFS, and what came from there
+    0x7600, // 'v', versions
+    0x7200, // 'r', FAT
+];
+/// Those of them that change nothing, or what was opened for writing.
+const HARMLESS_IOCTLS: &[u32] = &[
+    0x4004_9409, // FICLONE
+    0x4020_940d, // FICLONERANGE
+    0xc018_9436, // FIDEDUPERANGE
+    0x8008_6601, // FS_IOC_GETFLAGS
+    0x8004_6601, // the same for 32 bits
+    0xc020_660b, // FS_IOC_FIEMAP
+    0x801c_581f, // FS_IOC_FSGETXATTR
+    0x8008_7601, // FS_IOC_GETVERSION
+    0x8004_7601, // the same for 32 bits
 ];
 /// A lease on a file makes others who open it wait, for three quarters of a minute.
 const F_SETLEASE: u32 = libc::F_SETLEASE as u32;
@@ -106,7 +122,7 @@ const DENIED: &[libc::c_long] = &[
 ];
 
 /// The bits by which a program runs as its file's owner or group.
-const SET_ID_BITS: u32 = 0o6000;
+pub(super) const SET_ID_BITS: u32 = 0o6000;
 /// Calls that are stopped and asked about when there is a broker. What they name stands behind
 /// pointers, which only the broker can judge.
 const BROKERED: &[libc::c_long] = &[
@@ -140,12 +156,13 @@ const BROKERED: &[libc::c_long] = &[
 const CHANGING: u32 = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u32 | CREATING;
 
 /// Open flags with which the mode counts (`O_CREAT`, and what `O_TMPFILE` adds to `O_DIRECTORY`).
-const CREATING: u32 = libc::O_CREAT as u32 | (libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
+pub(super) const CREATING: u32 =
+    libc::O_CREAT as u32 | (libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
 /// `fchmodat2`, newer than the list of calls that is used here.
 const SYS_FCHMODAT2: libc::c_long = 452;
 
 /// Calls with a mode, and which argument it is.
-const MODES: &[(libc::c_long, u32)] = &[
+pub(super) const MODES: &[(libc::c_long, u32)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
     (SYS_FCHMODAT2, 2),
@@ -159,13 +176,13 @@ const MODES: &[(libc::c_long, u32)] = &[
 ];
 
 /// Calls with flags and a mode, and which arguments these are.
-const OPENS: &[(libc::c_long, u32, u32)] = &[
+pub(super) const OPENS: &[(libc::c_long, u32, u32)] = &[
     (libc::SYS_openat, 2, 3),
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1, 2),
 ];
 
-fn op(code: u16, k: u32) -> sock_filter {
+pub(super) fn op(code: u16, k: u32) -> sock_filter {
     sock_filter {
         code,
         jt: 0,
@@ -174,32 +191,44 @@ fn op(code: u16, k: u32) -> sock_filter {
     }
 }
 
-fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
+pub(super) fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-fn fail(errno: i32) -> u32 {
+pub(super) fn fail(errno: i32) -> u32 {
     ERRNO | errno as u32
 }
 
 /// Where the low half of an argument lies (both architectures are little-endian). The kernel
 /// compares 32 bits at a time; every argument judged here is an `int` or an `unsigned int`, whose
 /// upper half the kernel itself ignores.
-fn argument(n: u32) -> u32 {
+pub(super) fn argument(n: u32) -> u32 {
     16 + 8 * n
 }
 
 /// The filter, as the kernel takes it. With a broker the calls that change names or files are
 /// asked about instead of being allowed.
-pub(super) fn filter(broker: bool) -> BpfProgram {
-    let mut program = vec![
+fn filter(broker: bool) -> BpfProgram {
+    let mut program = header();
+    program.extend(rules(broker));
+    program
+}
+
+/// Ends callers of another architecture, and loads the call's number.
+pub(super) fn header() -> BpfProgram {
+    vec![
         op(LOAD, AT_ARCH),
         jump(JUMP_EQ, ARCH, 1, 0),
         op(RETURN, KILL),
         op(LOAD, AT_NUMBER),
         jump(JUMP_GE, X32_BIT, 0, 1),
         op(RETURN, fail(libc::ENOSYS)),
-    ];
+    ]
+}
+
+/// What is said to each call once its number is loaded.
+pub(super) fn rules(broker: bool) -> BpfProgram {
+    let mut program = Vec::new();
     let mut refuse = |calls: &[libc::c_long], errno| {
         for call in calls {
             program.push(jump(JUMP_EQ, *call as u32, 0, 1));
@@ -251,14 +280,7 @@ pub(super) fn filter(broker: bool) -> BpfProgram {
         op(RETURN, fail(libc::EPERM)),
         op(RETURN, ALLOW),
     ]);
-    let requests = IOCTLS.len() as u8;
-    program.push(jump(JUMP_EQ, libc::SYS_ioctl as u32, 0, requests + 3));
-    program.push(op(LOAD, argument(1)));
-    for (before, request) in (0u8..).zip(IOCTLS) {
-        program.push(jump(JUMP_EQ, *request, requests - before, 0));
-    }
-    program.push(op(RETURN, ALLOW));
-    program.push(op(RETURN, fail(libc::EPERM)));
+    program.extend(requests());
     // fcntl: nobody makes the person wait.
     program.extend([
         jump(JUMP_EQ, libc::SYS_fcntl as u32, 0, 4),
@@ -285,6 +307,25 @@ pub(super) fn filter(broker: bool) -> BpfProgram {
     program
 }
 
+/// What is said to `ioctl`.
+fn requests() -> BpfProgram {
+    let mut judged = vec![op(LOAD, argument(1))];
+    for request in HARMLESS_IOCTLS {
+        judged.extend([jump(JUMP_EQ, *request, 0, 1), op(RETURN, ALLOW)]);
+    }
+    for request in IOCTLS {
+        judged.extend([jump(JUMP_EQ, *request, 0, 1), op(RETURN, fail(libc::EPERM))]);
+    }
+    judged.push(op(AND, 0xff00));
+    for kind in FILE_IOCTLS {
+        judged.extend([jump(JUMP_EQ, *kind, 0, 1), op(RETURN, fail(libc::EPERM))]);
+    }
+    judged.push(op(RETURN, ALLOW));
+    let mut program = vec![jump(JUMP_EQ, libc::SYS_ioctl as u32, 0, judged.len() as u8)];
+    program.extend(judged);
+    program
+}
+
 /// Whether a call was answered for already, with its mode.
 fn has_mode(call: &libc::c_long) -> bool {
     MODES.iter().any(|(with_mode, _)| with_mode == call)
@@ -298,13 +339,17 @@ pub(super) fn restrict(broker: bool) -> Result<Option<OwnedFd>, String> {
         let done = seccompiler::apply_filter(&program);
         return done.map(|()| None).map_err(|e| format!("seccomp: {e}"));
     }
-    install_filter(&program)
-        .map(Some)
+    ask(&program).map(Some)
+}
+
+/// Puts a filter on this thread and all its children that asks; the descriptor on which it does.
+pub(super) fn ask(program: &BpfProgram) -> Result<OwnedFd, String> {
+    install_filter(program)
         .map_err(|e| format!("seccomp with a listener (Linux 5.19 or newer is needed): {e}"))
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Runs the filter as the kernel would.
@@ -312,7 +357,12 @@ mod tests {
         judge_by(&filter(false), number, arch, args)
     }
 
-    fn judge_by(program: &BpfProgram, number: u32, arch: u32, args: [u64; 6]) -> u32 {
+    pub(in crate::linux) fn judge_by(
+        program: &BpfProgram,
+        number: u32,
+        arch: u32,
+        args: [u64; 6],
+    ) -> u32 {
         let load = |at: u32| match at {
             AT_NUMBER => number,
             AT_ARCH => arch,
@@ -333,6 +383,10 @@ mod tests {
             let test = match i.code {
                 LOAD => {
                     acc = load(i.k);
+                    continue;
+                }
+                AND => {
+                    acc &= i.k;
                     continue;
                 }
                 RETURN => return i.k,
@@ -398,13 +452,33 @@ mod tests {
         ] {
             assert_eq!(call(libc::SYS_fcntl, &[3, other as u64]), ALLOW);
         }
-        assert_eq!(call(libc::SYS_ioctl, &[3, 0x4004_9409]), ALLOW, "FICLONE");
+        for request in HARMLESS_IOCTLS.iter().map(|request| u64::from(*request)) {
+            assert_eq!(call(libc::SYS_ioctl, &[3, request]), ALLOW, "{request:#x}");
+        }
     }
 
     #[test]
     fn requests_are_refused_whatever_the_upper_half_says() {
         let high = 0xdead_0000_0000_0000u64;
-        for request in IOCTLS.iter().map(|request| u64::from(*request)) {
+        let of_files = [
+            0x5000_9401u32, // BTRFS_IOC_SNAP_CREATE
+            0x5000_9417,    // BTRFS_IOC_SNAP_CREATE_V2
+            0x5000_940f,    // BTRFS_IOC_SNAP_DESTROY
+            0x4008_941a,    // BTRFS_IOC_SUBVOL_SETFLAGS
+            0xc040_6618,    // FS_IOC_REMOVE_ENCRYPTION_KEY
+            0x800c_6613,    // FS_IOC_SET_ENCRYPTION_POLICY
+            0x4080_6685,    // FS_IOC_ENABLE_VERITY
+            0x4008_6602,    // FS_IOC_SETFLAGS
+            0x401c_5820,    // FS_IOC_FSSETXATTR
+            0xc004_5877,    // FIFREEZE
+            0x4008_7602,    // FS_IOC_SETVERSION
+            0x4004_7211,    // FAT_IOCTL_SET_ATTRIBUTES
+        ];
+        for request in IOCTLS
+            .iter()
+            .chain(&of_files)
+            .map(|request| u64::from(*request))
+        {
             assert_eq!(call(libc::SYS_ioctl, &[0, request]), fail(libc::EPERM));
             assert_eq!(
                 call(libc::SYS_ioctl, &[0, high | request]),

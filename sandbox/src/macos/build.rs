@@ -140,6 +140,7 @@ mod tests {
             masks: vec![],
             sealed: vec![],
             mode: Mode::Default,
+            walls: crate::plan::Walls::Whole,
             network: Network::On,
             resources: crate::plan::Resources::default(),
             guard: Some(Guard {

@@ -108,6 +108,8 @@ fn check(plan: &Plan) -> Result<(), Unavailable> {
         network,
         // Matched whole by the profile.
         mode: _,
+        // There are no others here.
+        walls: _,
         // There is no broker; of its rules the build folders count.
         guard: _,
         // Nothing here can count all of a command's processes.

@@ -24,6 +24,7 @@ fn plan() -> Plan {
         masks: vec![],
         sealed: vec![],
         mode: Mode::Default,
+        walls: crate::plan::Walls::Whole,
         network: Network::On,
         guard: None,
     }

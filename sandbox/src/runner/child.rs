@@ -10,7 +10,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
+#[cfg(target_os = "linux")]
+use std::sync::mpsc::channel;
 
 const SIGKILL: i32 = 9;
 
@@ -30,6 +32,11 @@ pub(super) struct Confined {
     /// Orders to the helper inside, where the platform has one.
     helper: Option<Sender<Order>>,
     backend: &'static str,
+    /// Whether its processes are among all others, and so must be looked for to be ended.
+    is_reduced: bool,
+    /// Whose calls the broker answers, and whether they are to end.
+    #[cfg(target_os = "linux")]
+    whose: crate::linux::broker::Whose,
     /// What the helper inside said: nothing yet, or at its end its report, if it made one.
     #[cfg(target_os = "linux")]
     pub(super) inner: Option<Option<crate::linux::inner::InnerReport>>,
@@ -63,10 +70,15 @@ impl Confined {
         join_network(&mut command, plan)?;
         if launch.inner.is_some() {
             inherit(&theirs)?;
+        }
+        // Without bubblewrap the child starts a session first, which also is a group of its own;
+        // the leader of a group could not.
+        if launch.inner.is_some() && !plan.is_reduced() {
             command.process_group(0);
         }
-        // Without a helper inside, the child starts a session first, which also is a group of its
-        // own; the leader of a group could not.
+        if plan.is_reduced() {
+            adopt_orphans()?;
+        }
         command
             .args(&launch.args)
             .env_clear()
@@ -91,8 +103,16 @@ impl Confined {
         };
         feed(&mut child, stdin);
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        #[cfg(target_os = "linux")]
+        let whose = crate::linux::broker::Whose {
+            top: child.id(),
+            ..Default::default()
+        };
         let helper = match launch.inner {
-            Some(inner) => Some(talk_to_inner(ours, inner, plan, notifier)?),
+            #[cfg(target_os = "linux")]
+            Some(inner) => Some(talk_to_inner(ours, inner, plan, &whose, notifier)?),
+            #[cfg(not(target_os = "linux"))]
+            Some(_) => None,
             None => None,
         };
         wait_in_background(child, notifier);
@@ -100,6 +120,9 @@ impl Confined {
             pid,
             helper,
             backend: backend.name(),
+            is_reduced: plan.is_reduced(),
+            #[cfg(target_os = "linux")]
+            whose,
             #[cfg(target_os = "linux")]
             inner: None,
             #[cfg(target_os = "linux")]
@@ -124,9 +147,37 @@ impl Confined {
 
     /// SIGKILL to the sandbox, and so to all in it.
     pub(super) fn kill(&self) {
+        self.end_tree();
         if let Some(pid) = self.pid {
             signal_group(pid, Signal::KILL);
         }
+    }
+
+    /// Ends what is left of the command where no namespace does; whether nothing is left then.
+    pub(super) fn sweep(&self) -> bool {
+        self.end_tree()
+    }
+
+    /// Ends the command's processes one by one, but for the helper, which says how that was.
+    #[cfg(target_os = "linux")]
+    fn end_tree(&self) -> bool {
+        use std::sync::atomic::Ordering;
+        if self.is_reduced {
+            self.whose.ends.store(true, Ordering::SeqCst);
+            let (own, top) = (std::process::id(), self.whose.top);
+            // Those whose parents are gone are the helper's children or, after its end, ours.
+            let left = || crate::linux::tree::living(own);
+            return crate::linux::tree::end_all(own, Some(top), || match &self.broker {
+                Some(broker) => broker.is_over(),
+                None => left().iter().all(|(pid, _)| *pid == top),
+            });
+        }
+        true
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn end_tree(&self) -> bool {
+        true
     }
 
     /// The number of the process that was started, which all of the command's descend from.
@@ -186,10 +237,11 @@ impl Confined {
                 ending,
                 left_behind,
             }) => Ok(Some((ending, left_behind))),
-            Some(InnerReport::Failed(reason)) => Err(Refused::new(
-                format!("the sandbox could not be set up: {reason}"),
-                "run `handsctl doctor`",
-            )),
+            Some(InnerReport::Failed(reason)) => {
+                let again = reason.contains(crate::linux::CHANGED);
+                let message = format!("the sandbox could not be set up: {reason}");
+                Err(Refused::new(message, "run `handsctl doctor`").again(again))
+            }
         }
     }
 
@@ -222,12 +274,31 @@ impl Confined {
 /// A sandbox that did not come up, with what stands in its way where that can be told.
 fn not_made(backend: &str, status: ExitStatus, complaint: String) -> Refused {
     let message = format!("{backend} failed ({status}): {complaint}");
+    // The person has unmounted something just then.
+    if complaint.contains("Unable to apply mount flags") {
+        return Refused::new(message, "try again").again(true);
+    }
     #[cfg(target_os = "linux")]
     if let Some(obstacle) = crate::linux::obstacle::Obstacle::behind(&complaint) {
         let setting = obstacle.setting.map(|setting| format!("; {setting}"));
         return Refused::new(message + &setting.unwrap_or_default(), obstacle.cure);
     }
     Refused::new(message, "run `handsctl doctor`")
+}
+
+/// Makes this process the parent of the command's processes whose parents are gone.
+#[cfg(target_os = "linux")]
+fn adopt_orphans() -> Result<(), Refused> {
+    let own = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(own)).map_err(|e| {
+        let what = format!("hands-runner: prctl(PR_SET_CHILD_SUBREAPER): {e}");
+        Refused::new(what, "report this as a fault")
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn adopt_orphans() -> Result<(), Refused> {
+    Ok(())
 }
 
 /// Lets the sandbox be made in the network namespace that the plan names, if it names one.
@@ -286,6 +357,7 @@ fn talk_to_inner(
     socket: UnixStream,
     mut inner: String,
     plan: &Plan,
+    whose: &crate::linux::broker::Whose,
     notifier: &Notifier,
 ) -> Result<Sender<Order>, Refused> {
     use crate::limits;
@@ -304,10 +376,10 @@ fn talk_to_inner(
             told = writer.write_all(b"term\n");
         }
     });
-    let plan = plan.clone();
+    let (plan, whose) = (plan.clone(), whose.clone());
     let notifier = notifier.clone();
     std::thread::spawn(move || {
-        let mut line = match serve(&socket, &plan, &notifier) {
+        let mut line = match serve(&socket, &plan, whose, &notifier) {
             Ok(begun) => begun,
             Err(reason) => {
                 // Without a broker every call that it would answer fails.
@@ -326,7 +398,12 @@ fn talk_to_inner(
 /// Takes from the helper what it offers, in its order, and puts proxy and broker on it. Returns what
 /// of the helper's report came instead, if it failed before.
 #[cfg(target_os = "linux")]
-fn serve(socket: &UnixStream, plan: &Plan, notifier: &Notifier) -> Result<String, String> {
+fn serve(
+    socket: &UnixStream,
+    plan: &Plan,
+    whose: crate::linux::broker::Whose,
+    notifier: &Notifier,
+) -> Result<String, String> {
     use crate::linux::{broker, netns::receive, proxy};
     if let Some(rules) = plan.network.rules() {
         match receive(socket) {
@@ -342,7 +419,7 @@ fn serve(socket: &UnixStream, plan: &Plan, notifier: &Notifier) -> Result<String
     if let Some(guard) = plan.active_guard() {
         match receive(socket) {
             Ok((_, Some(listener))) => {
-                let running = broker::Running::start(listener, plan, guard);
+                let running = broker::Running::start(listener, plan, guard, whose);
                 let running = running.map_err(|e| format!("starting the removal broker: {e}"))?;
                 notifier.send(Event::Guarding(running));
             }
@@ -351,14 +428,4 @@ fn serve(socket: &UnixStream, plan: &Plan, notifier: &Notifier) -> Result<String
         }
     }
     Ok(String::new())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn talk_to_inner(
-    _: UnixStream,
-    _: String,
-    _: &Plan,
-    _: &Notifier,
-) -> Result<Sender<Order>, Refused> {
-    Ok(channel().0)
 }

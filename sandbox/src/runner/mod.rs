@@ -5,7 +5,7 @@ mod output;
 #[cfg(target_os = "linux")]
 mod watch;
 
-use crate::backend::{Backend, platform_backend};
+use crate::backend::{Backend, backend_of};
 use crate::limits;
 use crate::plan::Request;
 use crate::report::{Done, Ending, Frame, Order, Overuse, Progress, decode_bytes};
@@ -54,7 +54,7 @@ impl Notifier {
 pub fn main() -> i32 {
     let mut input = BufReader::new(std::io::stdin());
     let last = match read_request(&mut input) {
-        Ok(request) => match run(platform_backend().as_ref(), request, input) {
+        Ok(request) => match run(backend_of(&request.plan).as_ref(), request, input) {
             Ok(done) => Frame::Done(Box::new(done)),
             Err(refused) => refused.frame(),
         },
@@ -77,6 +77,8 @@ pub(crate) fn run_here(backend: &dyn Backend, request: Request) -> Result<Done, 
 struct Refused {
     message: String,
     hint: String,
+    /// See [`Frame::Refused`].
+    again: bool,
 }
 
 impl Refused {
@@ -84,13 +86,20 @@ impl Refused {
         Self {
             message: message.into(),
             hint: hint.into(),
+            again: false,
         }
+    }
+
+    /// Something changed meanwhile, if `so`.
+    fn again(self, so: bool) -> Self {
+        Self { again: so, ..self }
     }
 
     fn frame(self) -> Frame {
         Frame::Refused {
             message: self.message,
             hint: self.hint,
+            again: self.again,
         }
     }
 }
@@ -114,10 +123,11 @@ fn write_frame(frame: &Frame) -> std::io::Result<()> {
 
 fn run(
     backend: &dyn Backend,
-    request: Request,
+    mut request: Request,
     input: impl BufRead + Send + 'static,
 ) -> Result<Done, Refused> {
     let started = Instant::now();
+    add_aliases(&mut request)?;
     let stdin = match &request.stdin {
         None => None,
         Some(text) => Some(decode_bytes(text).map_err(|e| {
@@ -166,6 +176,20 @@ fn run(
     life.finish()
 }
 
+/// What is hidden by one name is hidden by every other that mounts give it.
+#[cfg(target_os = "linux")]
+fn add_aliases(request: &mut Request) -> Result<(), Refused> {
+    crate::linux::aliases::add(&mut request.plan).map_err(|e| {
+        let what = format!("this machine's mounts cannot be read: {e}");
+        Refused::new(what, "see whether /proc is mounted")
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn add_aliases(_: &mut Request) -> Result<(), Refused> {
+    Ok(())
+}
+
 /// Reads the owner's orders; the end of the stream is one too.
 fn follow_orders(input: impl BufRead, notifier: &Notifier) {
     for line in input.lines().map_while(Result::ok) {
@@ -201,7 +225,8 @@ impl Life {
     #[cfg(target_os = "linux")]
     fn watch(&mut self, plan: &crate::plan::Plan) {
         let pid = self.confined.id();
-        self.watch = pid.map(|pid| watch::Watch::new(pid, plan.resources));
+        let own_memory = !plan.is_reduced();
+        self.watch = pid.map(|pid| watch::Watch::new(pid, plan.resources, own_memory));
     }
 
     /// Ends a command that uses more than it may, at once: it may be about to use up the machine.
@@ -353,11 +378,16 @@ impl Life {
                 self.stop(grace);
             }
             Event::Exited(status) => {
+                self.confined.sweep();
                 self.exit = Some(status);
                 self.drained_by = Some(Instant::now() + DRAIN);
             }
             #[cfg(target_os = "linux")]
-            Event::Inner(report) => self.confined.inner = Some(report),
+            Event::Inner(report) => {
+                self.confined.inner = Some(report);
+                // What the helper could not end holds the pipes open.
+                self.confined.sweep();
+            }
             #[cfg(target_os = "linux")]
             Event::Guarding(broker) => self.confined.broker = Some(broker),
             #[cfg(target_os = "linux")]
@@ -410,7 +440,15 @@ impl Life {
                 Err(_) => break,
             }
         }
-        let guarded = self.confined.guarded();
+        // As long as the broker answers: it lets none of them start another one.
+        let is_over = self.confined.sweep();
+        let mut guarded = self.confined.guarded();
+        if !is_over {
+            guarded.refused.push(
+                "end a process of the command, which may still run: it cannot be seen (`ps` as root shows it)"
+                    .into(),
+            );
+        }
         let (ending, left_behind) = self.ending()?;
         let both = self.output.finish();
         Ok(Done {

@@ -6,6 +6,7 @@
 //! when that is too much, it is counted once, which takes the system longer to say.
 
 use crate::limits;
+use crate::linux::tree::{descendants, text};
 use crate::plan::Resources;
 use crate::report::{Overuse, Resource};
 use std::fs;
@@ -17,6 +18,8 @@ pub(super) struct Watch {
     /// The process that all of the command's descend from.
     top: u32,
     most: Resources,
+    /// Whether the file system in memory is the command's own.
+    own_memory: bool,
     /// When to look next.
     pub(super) due: Instant,
 }
@@ -29,10 +32,11 @@ struct Held {
 }
 
 impl Watch {
-    pub(super) fn new(top: u32, most: Resources) -> Self {
+    pub(super) fn new(top: u32, most: Resources, own_memory: bool) -> Self {
         Self {
             top,
             most,
+            own_memory,
             due: Instant::now() + limits::WATCH_FIRST,
         }
     }
@@ -41,7 +45,10 @@ impl Watch {
     pub(super) fn look(&mut self) -> Option<Overuse> {
         let pids = descendants(self.top);
         let mut held = held(&pids, quickly);
-        let apart = in_memory_files(&pids);
+        let apart = match self.own_memory {
+            true => in_memory_files(&pids),
+            false => 0,
+        };
         if held.bytes.saturating_add(apart) > self.most.memory_bytes {
             held.bytes = self::held(&pids, exactly).bytes;
         }
@@ -69,41 +76,11 @@ impl Watch {
     }
 }
 
-/// All processes below one.
-fn descendants(top: u32) -> Vec<u32> {
-    let mut found = Vec::new();
-    let mut waiting = vec![top];
-    while let Some(pid) = waiting.pop() {
-        let below = children(pid);
-        waiting.extend(&below);
-        found.extend(below);
-    }
-    found
-}
-
-/// The children of all threads of a process.
-fn children(pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task"));
-    let lists = threads
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let mut found = Vec::new();
-    for list in lists {
-        found.extend(
-            list.split_whitespace()
-                .filter_map(|pid| pid.parse::<u32>().ok()),
-        );
-    }
-    found
-}
-
 fn held(pids: &[u32], bytes_of: fn(u32, &str) -> u64) -> Held {
     let mut all = Held::default();
     for pid in pids {
         // One that is gone holds nothing.
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let status = text(*pid, "status").unwrap_or_default();
         all.bytes = all.bytes.saturating_add(bytes_of(*pid, &status));
         all.threads += number(&status, "Threads:");
     }
@@ -179,6 +156,18 @@ mod tests {
         assert!(exact > 0 && exact < quick * 2, "{exact} {quick}");
         drop(shell.stdin.take());
         shell.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_whose_name_is_no_text_is_counted() {
+        use std::os::unix::ffi::OsStrExt;
+        let folder = tempfile::tempdir().unwrap();
+        let odd = folder.path().join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+        fs::copy("/bin/sleep", &odd).unwrap();
+        let mut sleep = Command::new(&odd).arg("60").spawn().unwrap();
+        assert_eq!(held(&[sleep.id()], quickly).threads, 1);
+        sleep.kill().unwrap();
+        sleep.wait().unwrap();
     }
 
     #[test]

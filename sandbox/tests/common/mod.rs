@@ -5,10 +5,21 @@
 pub mod documents;
 pub mod lines;
 
-use hands_sandbox::{Done, Ending, Frame, Guard, Mode, Network, Plan, Request, decode_bytes};
+use hands_sandbox::{
+    Done, Ending, Frame, Guard, Mode, Network, Plan, Request, Walls, decode_bytes,
+};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// What holds the commands of the tests: all of it, or what is left without namespaces, where
+/// `HANDS_TEST_WALLS` says `reduced`.
+pub fn walls() -> Walls {
+    match std::env::var("HANDS_TEST_WALLS") {
+        Ok(wanted) if wanted == "reduced" => Walls::Reduced,
+        _ => Walls::Whole,
+    }
+}
 
 pub fn program() -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_hands-runner"));
@@ -25,6 +36,7 @@ pub struct World {
 }
 
 /// What a command did and said.
+#[derive(Debug)]
 pub struct Ran {
     pub done: Done,
     pub code: Option<i32>,
@@ -33,15 +45,20 @@ pub struct Ran {
 
 impl World {
     pub fn new() -> World {
-        World::in_folder(Path::new("/var/tmp"))
+        World::in_folder(Path::new("/var/tmp"), walls())
+    }
+
+    /// Whose commands are held without namespaces.
+    pub fn reduced() -> World {
+        World::in_folder(Path::new("/var/tmp"), Walls::Reduced)
     }
 
     /// On a file system in memory, where much is written.
     pub fn in_memory() -> World {
-        World::in_folder(Path::new("/dev/shm"))
+        World::in_folder(Path::new("/dev/shm"), walls())
     }
 
-    fn in_folder(folder: &Path) -> World {
+    fn in_folder(folder: &Path, walls: Walls) -> World {
         let dir = tempfile::Builder::new()
             .prefix("hands-test-")
             .tempdir_in(folder)
@@ -55,7 +72,13 @@ impl World {
             ("PATH", "/usr/local/bin:/usr/bin:/bin".to_string()),
             ("HOME", text(&root.join("tmp"))),
             ("W", text(&root.join("ws"))),
-            ("TMPDIR", "/tmp".into()),
+            (
+                "TMPDIR",
+                match walls {
+                    Walls::Whole => "/tmp".into(),
+                    Walls::Reduced => text(&root.join("tmp")),
+                },
+            ),
             ("G", text(&root.join("g"))),
             ("GIT_CONFIG_NOSYSTEM", "1".into()),
             ("GIT_AUTHOR_NAME", "a".into()),
@@ -83,6 +106,7 @@ impl World {
             ],
             sealed: vec![],
             mode: Mode::Default,
+            walls,
             network: Network::Off,
             guard: Some(Guard {
                 recovery: root.join("recovery"),
@@ -199,8 +223,19 @@ pub fn run(request: &Request) -> Ran {
     try_run(request).unwrap_or_else(|refused| panic!("{refused}"))
 }
 
-/// Runs a command, or tells why the sandbox refused to.
+/// Runs a command, or tells why the sandbox refused to. As the server does, tries again where something
+/// changed on the machine meanwhile: other tests mount and unmount.
 pub fn try_run(request: &Request) -> Result<Ran, String> {
+    for _ in 0..2 {
+        if let Some(ran) = run_once(request, true) {
+            return ran;
+        }
+    }
+    run_once(request, false).unwrap()
+}
+
+/// Nothing where it is to be tried again.
+fn run_once(request: &Request, may_try_again: bool) -> Option<Result<Ran, String>> {
     let mut child = Command::new(program())
         .env_clear()
         .stdin(Stdio::piped())
@@ -217,16 +252,17 @@ pub fn try_run(request: &Request) -> Result<Ran, String> {
     match serde_json::from_str(last) {
         Ok(Frame::Done(done)) => {
             let both = [&done.both.head, &done.both.tail].map(|part| decode_bytes(part).unwrap());
-            Ok(Ran {
+            Some(Ok(Ran {
                 code: match done.ending {
                     Ending::Exit(code) => Some(code),
                     Ending::Signal(_) => None,
                 },
                 out: String::from_utf8_lossy(&both.concat()).into_owned(),
                 done: *done,
-            })
+            }))
         }
-        Ok(Frame::Refused { message, .. }) => Err(message),
+        Ok(Frame::Refused { again: true, .. }) if may_try_again => None,
+        Ok(Frame::Refused { message, .. }) => Some(Err(message)),
         other => panic!("{other:?}"),
     }
 }

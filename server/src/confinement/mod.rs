@@ -16,11 +16,12 @@ use crate::hub::Hub;
 use crate::limits;
 use crate::outcome::{Code, Outcome, system};
 use hands_config::{Config, Mode};
-use hands_sandbox::canary::{Report, State};
-use hands_sandbox::{Guard, Plan, Resources};
+use hands_sandbox::canary::Report;
+use hands_sandbox::{Guard, Plan, Resources, Walls};
 use hidden::{Hidden, Search, Unknown};
 use network::SessionNet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
@@ -48,7 +49,8 @@ pub struct Confinement {
     resources: Resources,
     /// What was found on the disk last, and until when it counts.
     hidden: Mutex<Option<(Instant, Arc<Hidden>)>>,
-    broker: bool,
+    config: Arc<Config>,
+    reduced_told: AtomicBool,
     canary: Arc<OnceCell<Report>>,
 }
 
@@ -71,7 +73,7 @@ impl Confinement {
             scratch: hub.home.scratch_dir(),
             tmp: tmp.clone(),
             env_files: config.protect.env_files,
-            guard: guarded(config).then(|| Guard {
+            guard: config.sandbox.broker.then(|| Guard {
                 recovery: hub.home.recovery_dir(),
                 turn_id: String::new(),
                 session_id: session_id.to_string(),
@@ -84,7 +86,8 @@ impl Confinement {
             }),
             resources: resources(config),
             hidden: Mutex::default(),
-            broker: config.sandbox.broker,
+            config: Arc::clone(config),
+            reduced_told: AtomicBool::new(false),
             canary: Arc::clone(&hub.canary),
         }
     }
@@ -92,28 +95,64 @@ impl Confinement {
     /// What the sandbox was seen to stop on this machine; tried once per process.
     pub async fn report(&self) -> &Report {
         self.canary
-            .get_or_init(|| runner::canary(&self.scratch, self.broker))
+            .get_or_init(|| runner::canary(&self.scratch, &self.config))
             .await
     }
 
     /// Whether commands may run.
     ///
     /// # Errors
-    /// Why not, and what mends it: without a whole sandbox nothing runs.
+    /// Why not, and what mends it: without a sandbox nothing runs.
     pub async fn ready(&self) -> Result<(), (String, String)> {
         let report = self.report().await;
-        if report.state == State::Full {
+        if report.lets_run() {
             return Ok(());
         }
         let reason = report.reason.clone().unwrap_or_default();
         let hint = report.hint.clone().unwrap_or_default();
-        let what = match report.state {
-            State::Reduced => "the sandbox is reduced",
-            _ => "no sandbox",
-        };
         Err((
-            format!("{what}: {reason}; commands are refused without a whole one"),
+            format!("no sandbox: {reason}; commands are refused without one"),
             hint,
+        ))
+    }
+
+    /// What holds commands, as far as it was tried.
+    fn walls(&self) -> Walls {
+        self.canary.get().map(Report::walls).unwrap_or_default()
+    }
+
+    /// Whether commands find a private folder at `/tmp`, and not only at `$TMPDIR`.
+    pub(crate) fn has_own_tmp(&self) -> bool {
+        cfg!(target_os = "linux") && self.walls() == Walls::Whole
+    }
+
+    /// The guard of a turn's command. Where nothing is written there is none, unless what is read is
+    /// its to judge as well.
+    fn guard_of(&self, turn_id: &str) -> Option<Guard> {
+        let writes = self.mode != Mode::ReadOnly;
+        let guard = self.guard.clone();
+        let guard = guard.filter(|_| writes || self.walls() == Walls::Reduced)?;
+        Some(Guard {
+            turn_id: turn_id.to_string(),
+            ..guard
+        })
+    }
+
+    /// What a planner should know of a sandbox that is not whole; told once.
+    pub(crate) fn news_of_reduced(&self) -> Option<String> {
+        let report = self
+            .canary
+            .get()
+            .filter(|report| report.walls() == Walls::Reduced)?;
+        if self.reduced_told.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let part = |text: &Option<String>| text.clone().unwrap_or_default();
+        Some(format!(
+            "the sandbox here is reduced ({}): commands have no /tmp of their own (they write in $TMPDIR), no \
+             terminals and no UNIX sockets. Your user can mend it: {}",
+            part(&report.reason),
+            part(&report.hint)
         ))
     }
 
@@ -208,11 +247,9 @@ impl Confinement {
                 Mode::Strict => hands_sandbox::Mode::Strict,
                 Mode::ReadOnly => hands_sandbox::Mode::ReadOnly,
             },
+            walls: self.walls(),
             network: self.network.of_call(network)?,
-            guard: self.guard.clone().map(|guard| Guard {
-                turn_id: turn_id.to_string(),
-                ..guard
-            }),
+            guard: self.guard_of(turn_id),
             resources: self.resources,
         };
         // Secrets are hidden where nothing can be written too.
@@ -230,14 +267,9 @@ impl Confinement {
     }
 }
 
-/// Whether commands of this server go through the broker.
+/// Whether what commands of this server change goes through the broker.
 pub(crate) fn brokered(config: &Config) -> bool {
-    cfg!(target_os = "linux") && guarded(config)
-}
-
-/// Whether its plans have a guard, of which other systems take the build folders alone.
-fn guarded(config: &Config) -> bool {
-    config.sandbox.broker && config.sandbox.mode != Mode::ReadOnly
+    cfg!(target_os = "linux") && config.sandbox.broker && config.sandbox.mode != Mode::ReadOnly
 }
 
 /// How much of the machine a command may use.

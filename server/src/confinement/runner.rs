@@ -1,6 +1,7 @@
 //! The server's side of a `hands-runner`.
 
 use crate::limits;
+use hands_config::Config;
 use hands_sandbox::canary::{Cause, Report, State};
 use hands_sandbox::{Done, Frame, Progress, Request};
 use std::collections::BTreeMap;
@@ -75,6 +76,26 @@ fn spawn(program: &Path, args: &[&std::ffi::OsStr]) -> std::io::Result<Child> {
 /// # Errors
 /// When it was not started, or nothing true can be said of how it ended.
 pub async fn run(order: Order, mut progress: impl FnMut(Progress)) -> Result<Finished, RunError> {
+    let mut tries = 1;
+    loop {
+        match try_once(&order, &mut progress).await? {
+            Frame::Done(done) => return Ok(Finished { done: *done }),
+            // Nothing was started.
+            Frame::Refused { again: true, .. }
+                if tries < limits::SETUP_TRIES && !order.cancel.is_cancelled() =>
+            {
+                tries += 1;
+            }
+            Frame::Refused { message, hint, .. } => {
+                return Err(RunError::Refused { message, hint });
+            }
+            Frame::Progress(_) => return Err(RunError::Broken("hands-runner broke off".into())),
+        }
+    }
+}
+
+/// Runs it by one runner; the runner's last word.
+async fn try_once(order: &Order, progress: &mut impl FnMut(Progress)) -> Result<Frame, RunError> {
     let program = program()?;
     let broken = |what: &str, e: &dyn std::fmt::Display| RunError::Broken(format!("{what}: {e}"));
     let mut line =
@@ -97,7 +118,7 @@ pub async fn run(order: Order, mut progress: impl FnMut(Progress)) -> Result<Fin
     );
     let last = tokio::time::timeout(
         most + limits::RUNNER_SLACK,
-        follow(stdout, &mut stdin, &order, &mut progress),
+        follow(stdout, &mut stdin, order, progress),
     );
     let last = last.await.unwrap_or_else(|_| {
         Err(RunError::Broken(
@@ -107,11 +128,7 @@ pub async fn run(order: Order, mut progress: impl FnMut(Progress)) -> Result<Fin
     // It ends by itself after its last frame; its exit says nothing more.
     drop(stdin);
     let _ = child.wait().await;
-    match last {
-        Frame::Done(done) => Ok(Finished { done: *done }),
-        Frame::Refused { message, hint } => Err(RunError::Refused { message, hint }),
-        Frame::Progress(_) => Err(RunError::Broken("hands-runner broke off".into())),
-    }
+    Ok(last)
 }
 
 /// Reads frames until the last one; passes a cancellation on, once.
@@ -167,8 +184,8 @@ async fn read_line(
 }
 
 /// Tries the sandbox in a process of its own.
-pub(crate) async fn canary(scratch: &Path, broker: bool) -> Report {
-    match try_canary(scratch, broker).await {
+pub(crate) async fn canary(scratch: &Path, config: &Config) -> Report {
+    match try_canary(scratch, config).await {
         Ok(report) => report,
         Err(e) => Report {
             backend: "none".into(),
@@ -185,10 +202,12 @@ pub(crate) async fn canary(scratch: &Path, broker: bool) -> Report {
     }
 }
 
-async fn try_canary(scratch: &Path, broker: bool) -> Result<Report, RunError> {
+async fn try_canary(scratch: &Path, config: &Config) -> Result<Report, RunError> {
     let program = program()?;
     let mut args = vec!["canary".as_ref(), "--scratch".as_ref(), scratch.as_os_str()];
-    if !broker {
+    args.push("--walls".as_ref());
+    args.push(config.sandbox.walls.as_str().as_ref());
+    if !config.sandbox.broker {
         args.push("--no-broker".as_ref());
     }
     let mut child = spawn(&program, &args)

@@ -416,6 +416,7 @@ impl Answer<'_> {
         if !told.explains() || self.is_granted_by_person() {
             notes.extend(self.refusal_note(&done, &stderr));
         }
+        notes.extend(self.call.session.confinement.news_of_reduced());
         outcome.text = both.text;
         if outcome.text.is_empty() && notes.is_empty() && outcome.message.is_none() {
             outcome.text = "(no output)".into();
@@ -464,20 +465,23 @@ impl Answer<'_> {
         if self.is_granted_by_person() && sandbox.mode != Mode::ReadOnly {
             return Some(consent::told_to_command(&self.call.session, self.cwd));
         }
-        Some(match sandbox.mode {
+        let refused = match sandbox.mode {
             hands_config::Mode::ReadOnly => {
                 "this server is in read-only mode: the sandbox refuses \
                 to write anywhere but in /tmp"
-                    .into()
             }
             hands_config::Mode::Default if confinement::brokered(&self.call.session.config) => {
                 "the sandbox refuses to remove what a command did not make, to write outside the \
                  workspaces and /tmp, and to change git's hooks and configuration"
-                    .into()
             }
-            _ => "the sandbox refuses to remove or rename anything in the workspaces, to write \
+            _ => {
+                "the sandbox refuses to remove or rename anything in the workspaces, to write \
                 outside them and /tmp, and to change git's own files"
-                .into(),
+            }
+        };
+        Some(match self.call.session.confinement.has_own_tmp() {
+            true => refused.into(),
+            false => refused.replace("/tmp", "$TMPDIR"),
         })
     }
 

@@ -1,8 +1,10 @@
 //! The caller's view: its memory, its umask, its program, and paths as they resolve through its
 //! own root, working folder, descriptors and mounts.
 
-use super::object::{Kind, Stat, handle, stat};
+use super::object::{Kind, Stat, handle, path_of, stat};
+use super::reading::process_of;
 use super::sys;
+use crate::linux::tree;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -20,6 +22,8 @@ pub(super) struct Caller<'a> {
     /// The root of every caller: none can change it, since the filter that asks the broker lets
     /// nobody into another root or namespace.
     pub(super) root: &'a OwnedFd,
+    /// The process that all of the command's descend from, where `/proc` shows others as well.
+    pub(super) top: Option<u32>,
 }
 
 /// A resolved path.
@@ -80,7 +84,7 @@ pub(super) fn own(pid: u32, what: &str) -> Result<OwnedFd, Errno> {
 
 /// What `/proc` says of a process under this key.
 fn status(pid: u32, key: &str) -> Option<String> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = tree::text(pid, "status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     Some(line.trim().to_string())
 }
@@ -115,9 +119,33 @@ impl Caller<'_> {
         Err(Errno::NAMETOOLONG)
     }
 
+    /// What stands at a path, an empty one meaning what is behind the descriptor.
+    pub(super) fn object(
+        &self,
+        dir: i32,
+        path: &[u8],
+        follow: bool,
+    ) -> Result<(OwnedFd, Stat), Errno> {
+        if !path.is_empty() {
+            return self.resolve(dir, path, follow)?.object.ok_or(Errno::NOENT);
+        }
+        let object = match dir {
+            libc::AT_FDCWD => own(self.pid, "cwd")?,
+            _ => own(self.pid, &format!("fd/{dir}")).map_err(|_| Errno::BADF)?,
+        };
+        let seen = stat(&object)?;
+        Ok((object, seen))
+    }
+
     /// The file that it executes.
     pub(super) fn program(&self) -> Option<Stat> {
         stat(own(self.pid, "exe").ok()?).ok()
+    }
+
+    /// The number of its process, for us.
+    pub(super) fn process(&self) -> Result<u32, Errno> {
+        let number = status(self.pid, "Tgid:").ok_or(Errno::SRCH)?;
+        number.parse().map_err(|_| Errno::SRCH)
     }
 
     /// Its number in its own namespace: of its process, or of the thread.
@@ -131,7 +159,7 @@ impl Caller<'_> {
     pub(super) fn resolve(&self, dir: i32, path: &[u8], follow: bool) -> Result<Place, Errno> {
         let start = self.start(dir, path)?;
         let slash = path.len() > 1 && path.ends_with(b"/");
-        let hurried = hurry(start.fd(), path);
+        let hurried = self.hurry(start.fd(), path);
         let (at, ahead) = match hurried {
             Some((folder, name)) => (folder, vec![name.to_vec()]),
             None => (start.into_owned()?, components(path)),
@@ -150,7 +178,7 @@ impl Caller<'_> {
     /// that makes no difference.
     pub(super) fn resolve_entry(&self, dir: i32, path: &[u8]) -> Result<Place, Errno> {
         let start = self.start(dir, path)?;
-        let (folder, name) = match hurry(start.fd(), path) {
+        let (folder, name) = match self.hurry(start.fd(), path) {
             Some(found) => found,
             None if is_name(path) => (start.into_owned()?, path),
             None => return self.resolve(dir, path, false),
@@ -160,6 +188,13 @@ impl Caller<'_> {
             object: None,
             slash: false,
         })
+    }
+
+    /// The quick way to a path's folder, if it is one. Where `/proc` is ours as well, `self` on the way
+    /// would have been us.
+    fn hurry<'p>(&self, start: BorrowedFd, path: &'p [u8]) -> Option<(OwnedFd, &'p [u8])> {
+        let found = hurry(start, path);
+        found.filter(|(folder, _)| self.top.is_none() || !is_procfs(folder))
     }
 
     fn start(&self, dir: i32, path: &[u8]) -> Result<Start<'_>, Errno> {
@@ -280,7 +315,9 @@ impl Walk<'_> {
             return self.follow(&to);
         }
         if on_proc && name != c"mounts" && name != c"net" {
-            // A link of `/proc` that leads to an object itself, not to a name.
+            // A link of `/proc` that leads to an object itself, not to a name: what it shows of another
+            // process is not the caller's.
+            self.is_of_the_command()?;
             self.count_link()?;
             let flags = OFlags::PATH | OFlags::CLOEXEC;
             self.at = rustix::fs::openat(&self.at, name, flags, Mode::empty())?;
@@ -288,6 +325,18 @@ impl Walk<'_> {
         }
         let text = rustix::fs::readlinkat(link, c"", Vec::new())?;
         self.follow(text.as_bytes())
+    }
+
+    /// Whether what is at hand in `/proc` is about a process of the command.
+    fn is_of_the_command(&self) -> Result<(), Errno> {
+        let Some(top) = self.caller.top else {
+            return Ok(());
+        };
+        let process = process_of(&path_of(&self.at)?);
+        match process.is_some_and(|process| tree::is_below(process, top)) {
+            true => Ok(()),
+            false => Err(Errno::ACCESS),
+        }
     }
 
     fn own_entry(&self, name: &CStr) -> Result<Vec<u8>, Errno> {
@@ -322,7 +371,7 @@ fn is_self(name: &CStr) -> bool {
     name == c"self" || name == c"thread-self"
 }
 
-fn is_procfs(folder: impl AsFd) -> bool {
+pub(super) fn is_procfs(folder: impl AsFd) -> bool {
     rustix::fs::fstatfs(folder).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 

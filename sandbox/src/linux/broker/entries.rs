@@ -69,7 +69,7 @@ impl Broker {
         let slash = place.slash;
         let (dir, name) = place.entry?;
         let dir_seen = stat(&dir).ok()?;
-        let ground = self.ground(&dir_seen)?;
+        let ground = self.ground(&dir, &dir_seen)?;
         // Only while the caller waits was it the one that was looked at.
         self.listener.still_waits(call).then_some(Entry {
             dir,
@@ -105,7 +105,7 @@ impl Broker {
         };
         removed
             .map(|()| Reply::Value(0))
-            .map_err(|no| self.refuse("remove", &entry.shown(), no))
+            .map_err(|no| self.refuse("remove", || entry.shown(), no))
     }
 
     fn remove_folder(&self, caller: &Caller, entry: &Entry) -> Result<(), No> {
@@ -202,11 +202,11 @@ impl Broker {
         };
         self.rename_here(&from, &to, RenameFlags::from_bits_retain(flags))
             .map(|()| Reply::Value(0))
-            .map_err(|no| self.refuse("rename", &from.shown(), no))
+            .map_err(|no| self.refuse("rename", || from.shown(), no))
     }
 
     fn rename_here(&self, from: &Entry, to: &Entry, flags: RenameFlags) -> Result<(), No> {
-        if from.dir_seen.mount != to.dir_seen.mount {
+        if from.dir_seen.mount != to.dir_seen.mount || from.ground != to.ground {
             return Err(Errno::XDEV.into());
         }
         if flags.intersects(!RenameFlags::NOREPLACE) {
@@ -446,19 +446,25 @@ impl Broker {
             caller.resolve(from.0, &raw, flags & libc::AT_SYMLINK_FOLLOW != 0)?
         };
         let (object, seen) = place.object.ok_or(Errno::NOENT)?;
+        if !self.listener.still_waits(call) {
+            return Ok(Reply::Later);
+        }
         self.link_here(&object, &seen, &to)
             .map(|()| Reply::Value(0))
-            .map_err(|no| self.refuse("link to", &path_of(&object).unwrap_or_default(), no))
+            .map_err(|no| self.refuse("link to", || path_of(&object).unwrap_or_default(), no))
     }
 
     fn link_here(&self, object: &OwnedFd, seen: &Stat, to: &Entry) -> Result<(), No> {
-        if self.ground(seen).is_none() || seen.mount != to.dir_seen.mount {
+        let ground = self.ground(object, seen);
+        if ground != Some(to.ground) || seen.mount != to.dir_seen.mount {
             return Err(Errno::XDEV.into());
         }
         let mut ledger = lock(&self.ledger);
         self.policy.may_change(seen)?;
         // By another name it could be changed.
-        self.policy.may_reach(&path_of(object)?, &ledger)?;
+        if self.policy.has_shallow() {
+            self.policy.may_reach(&path_of(object)?, &ledger)?;
+        }
         self.policy
             .may_name(&to.folder_path()?, &to.name, &ledger)?;
         let _lock = match ledger.is_made(&seen.id) {
@@ -523,7 +529,7 @@ impl Broker {
             // What is there already is said first, as the kernel does.
             return match handle(&entry.dir, &entry.name) {
                 Ok(_) => Err(Errno::EXIST.into()),
-                Err(_) => Err(self.refuse("create", &entry.shown(), no)),
+                Err(_) => Err(self.refuse("create", || entry.shown(), no)),
             };
         }
         let _umask = self.take_umask(caller);

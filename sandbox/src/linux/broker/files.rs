@@ -13,17 +13,17 @@ use std::sync::Arc;
 
 /// What an open call asks for.
 #[derive(Clone, Copy)]
-struct Wish {
+pub(super) struct Wish {
     dir: i32,
     address: u64,
     flags: OFlags,
     mode: u32,
     /// Whether a helper thread tries again, and so nothing may be put off once more.
-    again: bool,
+    pub(super) again: bool,
 }
 
 impl Wish {
-    fn has(&self, flags: OFlags) -> bool {
+    pub(super) fn has(&self, flags: OFlags) -> bool {
         self.flags.contains(flags)
     }
 
@@ -31,17 +31,21 @@ impl Wish {
         self.flags.bits() & libc::O_ACCMODE as u32 != 0
     }
 
-    fn is_exclusive(&self) -> bool {
+    fn changes(&self) -> bool {
+        self.writes() || self.flags.intersects(OFlags::CREATE | OFlags::TRUNC)
+    }
+
+    pub(super) fn is_exclusive(&self) -> bool {
         self.has(OFlags::CREATE | OFlags::EXCL)
     }
 
     /// The flags for opening what is there.
-    fn existing(&self) -> OFlags {
+    pub(super) fn existing(&self) -> OFlags {
         let creating = OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC | OFlags::NOFOLLOW;
         self.flags & !creating
     }
 
-    fn reply(&self, file: OwnedFd) -> Reply {
+    pub(super) fn reply(&self, file: OwnedFd) -> Reply {
         Reply::File(file, self.has(OFlags::CLOEXEC))
     }
 }
@@ -69,27 +73,44 @@ impl Broker {
         if wish.has(OFlags::PATH) {
             return Ok(Reply::GoOn);
         }
+        // Neither reading nor writing: no rule knows it, and it serves for settings of devices.
+        if self.reading.is_some() && wish.flags.bits() & libc::O_ACCMODE as u32 == 3 {
+            return Err(Errno::ACCESS.into());
+        }
         let follow = !wish.has(OFlags::NOFOLLOW) && !wish.is_exclusive();
-        let Ok(path) = caller.path(wish.address) else {
-            return Ok(Reply::GoOn);
+        let path = match caller.path(wish.address) {
+            Ok(path) => path,
+            Err(e) => return self.unresolved(&wish, e),
         };
         for _ in 0..limits::BROKER_TRIES {
             // What cannot be resolved, and what lies elsewhere, the kernel judges.
-            let Ok(place) = caller.resolve(wish.dir, &path, follow) else {
-                return Ok(Reply::GoOn);
+            let place = match caller.resolve(wish.dir, &path, follow) {
+                Ok(place) => place,
+                Err(e) => return self.unresolved(&wish, e),
             };
             let folder = place.entry.as_ref().map(|(folder, _)| folder);
-            let seen = match (&place.object, folder) {
-                (Some((_, seen)), _) => *seen,
-                (None, Some(folder)) => stat(folder)?,
-                (None, None) => return Ok(Reply::GoOn),
+            let (lies, seen) = match (&place.object, folder) {
+                (Some((object, seen)), _) => (object, *seen),
+                (None, Some(folder)) => (folder, stat(folder)?),
+                (None, None) => return self.unresolved(&wish, Errno::NOENT),
             };
-            let Some(ground) = self.ground(&seen) else {
-                return Ok(Reply::GoOn);
-            };
+            let ground = self.ground(lies, &seen);
             if !self.listener.still_waits(call) {
                 return Ok(Reply::Later);
             }
+            let object = place.object.as_ref().filter(|_| self.judges(&wish));
+            if let Some((object, _)) =
+                object.filter(|_| ground.is_none() || !wish.has(OFlags::TRUNC))
+            {
+                return self.read_there(call, object, &seen, wish);
+            }
+            let Some(ground) = ground else {
+                let error = match wish.has(OFlags::CREATE) {
+                    true => Errno::ACCESS,
+                    false => Errno::NOENT,
+                };
+                return self.unresolved(&wish, error);
+            };
             match &place.object {
                 None => match self.create_file(caller, &place, &wish) {
                     // Somebody was faster: look again.
@@ -107,6 +128,19 @@ impl Broker {
         Err(Errno::AGAIN.into())
     }
 
+    /// Whether nobody else judges an opening: for one that does not write, no right is needed.
+    fn judges(&self, wish: &Wish) -> bool {
+        self.reading.is_some() && !wish.writes()
+    }
+
+    /// What cannot be resolved, and what lies elsewhere, the kernel judges, where it does.
+    fn unresolved(&self, wish: &Wish, error: Errno) -> Answer {
+        match self.judges(wish) {
+            true => Err(error.into()),
+            false => Ok(Reply::GoOn),
+        }
+    }
+
     fn create_file(&self, caller: &Caller, place: &Place, wish: &Wish) -> Answer {
         let Some((folder, name)) = &place.entry else {
             return Err(Errno::NOENT.into());
@@ -120,7 +154,7 @@ impl Broker {
         let above = path_of(folder)?;
         let mut ledger = lock(&self.ledger);
         let named = self.policy.may_name(&above, name, &ledger);
-        named.map_err(|no| self.refuse("create", &above.join(super::ledger::os(name)), no))?;
+        named.map_err(|no| self.refuse("create", || above.join(super::ledger::os(name)), no))?;
         let _umask = self.take_umask(caller);
         let alone = OFlags::EXCL | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
         let flags = (wish.flags & !OFlags::TRUNC) | alone;
@@ -154,14 +188,17 @@ impl Broker {
             .and_then(|()| self.policy.may_write_at(&path, &lock(&self.ledger)));
         match seen.kind() {
             Kind::Link => Err(Errno::LOOP.into()),
-            Kind::Folder if wish.has(OFlags::CREATE) || wish.writes() => Err(Errno::ISDIR.into()),
+            Kind::Folder if wish.changes() => Err(Errno::ISDIR.into()),
             Kind::Folder => Ok(Reply::GoOn),
             Kind::Pipe => self.open_pipe(call, object, &wish),
             Kind::Socket | Kind::Other => Err(Errno::NXIO.into()),
             Kind::File => {
-                allowed.map_err(|no| self.refuse("write", &path, no))?;
+                allowed.map_err(|no| self.refuse("write", || path.clone(), no))?;
+                if self.reading.is_some() {
+                    self.may_read(object, seen)?;
+                }
                 self.open_file(call, object, seen, ground, wish)
-                    .map_err(|no| self.refuse("write", &path, no))
+                    .map_err(|no| self.refuse("write", || path, no))
             }
         }
     }
@@ -217,7 +254,7 @@ impl Broker {
         Ok(wish.reply(first))
     }
 
-    fn open_later(self: &Arc<Self>, call: &Call, wish: Wish) -> Answer {
+    pub(super) fn open_later(self: &Arc<Self>, call: &Call, wish: Wish) -> Answer {
         let again = Wish {
             again: true,
             ..wish
@@ -227,7 +264,7 @@ impl Broker {
         })
     }
 
-    fn reopen_for(&self, object: &OwnedFd, wish: &Wish) -> Result<OwnedFd, No> {
+    pub(super) fn reopen_for(&self, object: &OwnedFd, wish: &Wish) -> Result<OwnedFd, No> {
         let file = reopen(object, wish.existing() | OFlags::NONBLOCK)?;
         if !wish.has(OFlags::NONBLOCK) {
             let flags = rustix::fs::fcntl_getfl(&file)? & !OFlags::NONBLOCK;
@@ -236,7 +273,12 @@ impl Broker {
         Ok(file)
     }
 
-    fn open_pipe(self: &Arc<Self>, call: &Call, object: &OwnedFd, wish: &Wish) -> Answer {
+    pub(super) fn open_pipe(
+        self: &Arc<Self>,
+        call: &Call,
+        object: &OwnedFd,
+        wish: &Wish,
+    ) -> Answer {
         let flags = wish.existing();
         let close_on_exec = wish.has(OFlags::CLOEXEC);
         if flags.intersects(OFlags::NONBLOCK | OFlags::RDWR) {
@@ -269,7 +311,7 @@ impl Broker {
         let Ok(Some((object, seen))) = place.map(|place| place.object) else {
             return Ok(Reply::GoOn);
         };
-        let Some(ground) = self.ground(&seen).filter(|_| seen.is(Kind::File)) else {
+        let Some(ground) = self.ground(&object, &seen).filter(|_| seen.is(Kind::File)) else {
             return Ok(Reply::GoOn);
         };
         if !self.listener.still_waits(call) {
@@ -277,7 +319,7 @@ impl Broker {
         }
         let path = path_of(&object)?;
         self.truncate_there(&object, &seen, ground, &path, length)
-            .map_err(|no| self.refuse("truncate", &path, no))
+            .map_err(|no| self.refuse("truncate", || path.clone(), no))
     }
 
     fn truncate_there(

@@ -13,17 +13,21 @@
 //! may be changed and replaced after its content was kept, given a free name in the same
 //! workspace, and not removed.
 
+mod attributes;
 mod caller;
 mod entries;
 mod exceptions;
 mod explain;
 mod files;
+mod here;
 mod keeper;
 mod ledger;
 mod mounts;
 mod moves;
 mod object;
 mod policy;
+mod reading;
+mod signals;
 pub(super) mod sys;
 mod turn;
 
@@ -31,15 +35,16 @@ pub use explain::Made;
 pub(crate) use explain::explain;
 
 use crate::limits;
-use crate::plan::{Guard, Plan, SHM};
+use crate::plan::{Guard, Plan};
 use crate::report::Guarded;
 use crate::repository::Repository;
 use caller::Caller;
 use exceptions::{Exceptions, Held};
+use here::Here;
 use keeper::{Keeper, lock};
 use ledger::Ledger;
-use object::Stat;
 use policy::Policy;
+use reading::Reading;
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -136,7 +141,10 @@ struct Aside {
 /// One command's broker.
 struct Broker {
     listener: Listener,
-    roots: Vec<(PathBuf, Ground)>,
+    here: Here,
+    /// What is not read, where nothing else sees to that.
+    reading: Option<Reading>,
+    whose: Whose,
     /// What all callers see alike, known from the first of them.
     view: OnceLock<View>,
     turn: Arc<Turn>,
@@ -160,8 +168,17 @@ struct Broker {
 /// What all callers see alike: none gets into another root or namespace.
 struct View {
     root: OwnedFd,
-    /// The mounts of the roots.
+    /// The mounts of the roots, where these tell what lies in them.
     mounts: Vec<(u64, Ground)>,
+}
+
+/// Whose calls these are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Whose {
+    /// The process that all of the command's descend from.
+    pub(crate) top: u32,
+    /// Set when the command is to end: no process is started any more, where that is asked about.
+    pub(crate) ends: Arc<AtomicBool>,
 }
 
 /// A broker at work.
@@ -171,23 +188,20 @@ pub(crate) struct Running {
 
 impl Running {
     /// Answers the calls that arrive on `listener` until the command is over.
-    pub(crate) fn start(listener: OwnedFd, plan: &Plan, guard: &Guard) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        listener: OwnedFd,
+        plan: &Plan,
+        guard: &Guard,
+        whose: Whose,
+    ) -> std::io::Result<Self> {
         sys::ignore_lease_signals();
-        let mut roots: Vec<(PathBuf, Ground)> = plan
-            .roots()
-            .map(|root| (root.clone(), Ground::Workspace))
-            .collect();
-        if plan.workspace_in_tmp() {
-            roots.push(("/tmp".into(), Ground::Scratch));
-        }
-        if plan.workspace_in_shm() {
-            roots.push((SHM.into(), Ground::Scratch));
-        }
         let ledger = session_ledger(plan, guard, true);
         let turn = Arc::new(Turn::default());
         let broker = Arc::new(Broker {
             listener: Listener::new(listener),
-            roots,
+            here: Here::of(plan),
+            reading: plan.is_reduced().then(|| Reading::of(plan)),
+            whose,
             view: OnceLock::new(),
             turn: Arc::clone(&turn),
             policy: Policy::new(plan, guard),
@@ -234,6 +248,11 @@ impl Running {
             prepared?;
         }
         Ok(())
+    }
+
+    /// Whether the last process of the command is gone.
+    pub(crate) fn is_over(&self) -> bool {
+        self.broker.listener.is_over()
     }
 
     /// Ends with the command: puts back what has no successor and writes the ledger down.
@@ -302,24 +321,16 @@ impl Broker {
         }
     }
 
-    /// Notes what was refused and why, for the report.
-    fn refuse(&self, what: &str, path: &Path, no: No) -> No {
+    /// Notes what was refused and why, for the report. Of most refusals there is nothing to be said.
+    fn refuse(&self, what: &str, path: impl FnOnce() -> PathBuf, no: No) -> No {
         if let Some(why) = &no.why {
-            let line = format!("{what} {}: {why}", path.display());
+            let line = format!("{what} {}: {why}", path().display());
             let mut refused = lock(&self.refused);
             if refused.len() < limits::BROKER_NOTES && !refused.contains(&line) {
                 refused.push(line);
             }
         }
         no
-    }
-
-    /// On which ground an object lies, by the mount it was reached through: what is bound
-    /// read-only or hidden in a workspace is another mount.
-    fn ground(&self, seen: &Stat) -> Option<Ground> {
-        let mounts = &self.view.get()?.mounts;
-        let found = mounts.iter().find(|(mount, _)| *mount == seen.mount);
-        found.map(|(_, ground)| *ground)
     }
 
     /// Does something for the caller, as long as it waits.
@@ -338,6 +349,7 @@ impl Broker {
         act(&Caller {
             pid: call.pid,
             root: &view.root,
+            top: self.reading.as_ref().map(|_| self.whose.top),
         })
     }
 
@@ -346,7 +358,7 @@ impl Broker {
         let mounts = mounts.map_err(|_| Errno::IO)?;
         Ok(View {
             root: caller::own(pid, "root")?,
-            mounts: mounts::of_roots(&mounts, &self.roots),
+            mounts: self.here.mounts(&mounts),
         })
     }
 
@@ -469,7 +481,11 @@ impl Broker {
                 self.umask_called.store(true, Ordering::Relaxed);
                 Ok(Reply::GoOn)
             }
-            number => self.handle_old(number, call, caller),
+            number => {
+                let answer = self.handle_process(number, call, caller);
+                let answer = answer.or_else(|| self.handle_attributes(number, call, caller));
+                answer.unwrap_or_else(|| self.handle_old(number, call, caller))
+            }
         }
     }
 

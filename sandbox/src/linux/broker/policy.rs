@@ -49,7 +49,9 @@ impl Policy {
             .cloned()
             .collect();
         let mut fixed_paths = HashSet::new();
-        for path in &protected {
+        // Where nothing is mounted on them, nothing else holds these in their place.
+        let places = plan.places().filter(|_| plan.is_reduced());
+        for path in protected.iter().chain(places) {
             let above = path.ancestors();
             let above = above.take_while(|folder| roots.iter().any(|r| folder.starts_with(r)));
             fixed_paths.extend(above.map(Path::to_path_buf));
@@ -151,6 +153,11 @@ impl Policy {
             true => Ok(()),
             false => Err(not_granted()),
         }
+    }
+
+    /// Whether any root is in reach in part alone.
+    pub(super) fn has_shallow(&self) -> bool {
+        !self.shallow.is_empty()
     }
 
     fn is_shallow(&self, folder: &Path) -> bool {

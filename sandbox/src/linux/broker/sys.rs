@@ -141,7 +141,7 @@ pub(super) fn read_memory(pid: u32, address: u64, into: &mut [u8]) -> Result<usi
 
 /// Gives up every capability of this thread, for good: as root the broker must write nothing for
 /// a caller that the caller's user could not write.
-pub(super) fn drop_capabilities() -> Result<(), Errno> {
+pub(in crate::linux) fn drop_capabilities() -> Result<(), Errno> {
     const VERSION_3: u32 = 0x2008_0522;
     let head = [VERSION_3, 0];
     let none = [0u32; 6];
@@ -149,6 +149,20 @@ pub(super) fn drop_capabilities() -> Result<(), Errno> {
     // what the two arrays are; the thread loses rights and gains none.
     let done = unsafe { libc::syscall(libc::SYS_capset, head.as_ptr(), none.as_ptr()) };
     if done == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// Sees to it that no program that is started gets any capability back, as root's do otherwise. To be
+/// called before [`drop_capabilities`].
+pub(in crate::linux) fn bound_capabilities() -> Result<(), Errno> {
+    // `SECBIT_NOROOT` and `SECBIT_NOROOT_LOCKED` of `linux/securebits.h`.
+    const NO_ROOT: libc::c_ulong = 0b11;
+    // SAFETY: plain numbers; the thread loses rights and gains none.
+    let done = unsafe { libc::prctl(libc::PR_SET_SECUREBITS, NO_ROOT, 0, 0, 0) };
+    // Whoever is not root gets none back anyway, and may not say so.
+    if done == 0 || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(last_error())
 }
 
 /// Gives this thread a umask and a working folder of its own.

@@ -484,6 +484,7 @@ fn plan(which: Which, mode: Mode) -> Plan {
             within("kept-build/.git"),
         ],
         mode,
+        walls: crate::plan::Walls::Whole,
         network: match which {
             Usual => Network::On,
             Offline => Network::Off,

@@ -28,6 +28,7 @@ fn plan() -> Plan {
             format!("{WORKSPACE}/.git/config").into(),
         ],
         mode: Mode::Default,
+        walls: crate::plan::Walls::Whole,
         network: Network::On,
         guard: None,
     }

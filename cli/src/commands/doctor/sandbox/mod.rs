@@ -56,11 +56,11 @@ struct Outcome {
 
 /// The checks, and what the self-test found of each promise.
 pub(super) fn checks(context: &Context, runner: Option<&Path>) -> (Vec<Check>, Vec<Finding>) {
-    let mut outcome = runner.map(|runner| canary(runner, uses_broker(context)));
+    let mut outcome = runner.map(|runner| canary(runner, &arguments(context)));
     let whole = outcome
         .as_ref()
         .is_some_and(|outcome| outcome.state == State::Ok);
-    let parts = platform::checks(context, whole);
+    let mut parts = platform::checks(context, whole);
     let findings = outcome
         .as_mut()
         .map(|outcome| std::mem::take(&mut outcome.findings));
@@ -73,6 +73,11 @@ pub(super) fn checks(context: &Context, runner: Option<&Path>) -> (Vec<Check>, V
         )
         .mend("mend hands-runner first"),
     };
+    if check.state == State::Warn {
+        // What is missing is no failure where commands run without it.
+        let missing = parts.iter_mut().filter(|part| part.state == State::Fail);
+        missing.for_each(|part| part.state = State::Warn);
+    }
     let checks = std::iter::once(check).chain(parts).collect();
     (checks, findings.unwrap_or_default())
 }
@@ -102,23 +107,22 @@ impl Outcome {
     }
 }
 
-/// Whether the server here would use the removal broker. A configuration that cannot be read says
-/// nothing against it.
-fn uses_broker(context: &Context) -> bool {
+/// What the server here would have tried. A configuration that cannot be read says nothing against
+/// the usual.
+fn arguments(context: &Context) -> Vec<&'static str> {
     let loaded = hands_config::load(&context.home, &context.env, &hands_config::Flags::default());
-    loaded.map_or(true, |loaded| loaded.config.sandbox.broker)
+    let config = loaded.map(|loaded| loaded.config).unwrap_or_default();
+    let mut args = vec!["canary", "--walls", config.sandbox.walls.as_str()];
+    args.extend((!config.sandbox.broker).then_some("--no-broker"));
+    args
 }
 
-fn canary(runner: &Path, broker: bool) -> Outcome {
+fn canary(runner: &Path, args: &[&str]) -> Outcome {
     let failed = |detail: String| Outcome {
         state: State::Fail,
         detail,
         hint: None,
         findings: Vec::new(),
-    };
-    let args: &[&str] = match broker {
-        true => &["canary"],
-        false => &["canary", "--no-broker"],
     };
     let output = match ask(runner, args, limits::CANARY) {
         Ok(output) => output,
