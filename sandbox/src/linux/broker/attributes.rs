@@ -41,10 +41,6 @@ impl Target {
         }
     }
 
-    fn here(path: u64) -> Self {
-        Self::at(libc::AT_FDCWD, path, 0)
-    }
-
     fn of(descriptor: i32) -> Self {
         Self {
             dir: descriptor,
@@ -152,7 +148,7 @@ fn attribute_call(
 fn old_call(number: i64, call: &Call, caller: &Caller) -> Option<Result<(Target, Setting), Errno>> {
     let a = &call.data.args;
     let word = |n: usize| a[n] as u32;
-    let here = Target::here(a[0]);
+    let here = Target::at(libc::AT_FDCWD, a[0], 0);
     let timed = |target, address, unit| {
         times(caller, address, unit).map(|times| (target, Setting::Times(times)))
     };
@@ -183,6 +179,10 @@ fn old_call(_: i64, _: &Call, _: &Caller) -> Option<Result<(Target, Setting), Er
 
 /// How a call tells times.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "calls that only older architectures have")
+)]
 enum Unit {
     /// Two numbers.
     Seconds,
