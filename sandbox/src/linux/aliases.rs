@@ -13,9 +13,14 @@ use std::path::{Path, PathBuf};
 pub(crate) fn add(plan: &mut Plan) -> std::io::Result<()> {
     let text = std::fs::read("/proc/self/mountinfo")?;
     let mounts: Vec<Mount> = parse(&text).collect();
-    for list in [&mut plan.masks, &mut plan.sealed, &mut plan.closed] {
-        let others = of(&mounts, list);
-        list.extend(others);
+    let roots: Vec<PathBuf> = plan.roots().cloned().collect();
+    let hidden = of(&mounts, &plan.masks);
+    plan.masks.extend(hidden);
+    for list in [&mut plan.sealed, &mut plan.closed] {
+        // Elsewhere nothing is written anyway.
+        let others = of(&mounts, list).into_iter();
+        let inside = others.filter(|name| roots.iter().any(|root| name.starts_with(root)));
+        list.extend(inside.collect::<Vec<_>>());
     }
     Ok(())
 }
