@@ -188,7 +188,14 @@ impl Session {
 /// later start can tell the leavings of a killed one from a living neighbour's.
 struct Scratch {
     folder: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Closing is not enough while a child that was just forked still has the descriptor.
+        let _ = self.lock.unlock();
+    }
 }
 
 const LOCK: &str = "lock";
@@ -209,10 +216,7 @@ impl Scratch {
             .with_context(|| format!("making the lock in {}", folder.display()))?;
         lock.lock()
             .with_context(|| format!("locking {}", folder.display()))?;
-        Ok(Self {
-            folder,
-            _lock: lock,
-        })
+        Ok(Self { folder, lock })
     }
 
     fn tmp(&self) -> PathBuf {

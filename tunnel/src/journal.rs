@@ -179,7 +179,7 @@ impl Journal {
                 .map(|(n, e)| (n as u64, e))
                 .collect(),
             next: left.len() as u64,
-            _lock: lock,
+            lock,
         };
         writer.compact().map_err(failed("compacting"))?;
         let (jobs, receiver) = mpsc::channel();
@@ -259,7 +259,14 @@ struct Writer {
     /// Unanswered commands by the order of their arrival.
     open: BTreeMap<u64, Entry>,
     next: u64,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Closing is not enough while a child that was just forked still has the descriptor.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Writer {
