@@ -17,7 +17,12 @@ const TRIES: usize = 150;
 fn flip(folder: &Path, name: &str, to: &Path, over: &AtomicBool) {
     let at = |name: &str| folder.join(name);
     std::os::unix::fs::symlink(to, at("link")).unwrap();
-    let rename = |from: &str, to: &str| std::fs::rename(at(from), at(to)).unwrap();
+    let rename = |from: &str, to: &str| {
+        // bubblewrap makes a folder to mount on where it finds none just then.
+        while let Err(e) = std::fs::rename(at(from), at(to)) {
+            std::fs::remove_dir(at(to)).unwrap_or_else(|_| panic!("{from} to {to}: {e}"));
+        }
+    };
     while !over.load(Ordering::Relaxed) {
         rename(name, "folder");
         rename("link", name);
