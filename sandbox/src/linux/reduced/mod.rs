@@ -2,9 +2,9 @@
 //!
 //! Nothing is mounted, so that nothing hides what is not to be read, and the command's processes are
 //! among all others. The broker stands in for both. It carries out every opening, reading
-//! included, and so judges what is read ([`super::broker`]); signals go to processes of the command
+//! included, and so judges what is read (`broker`); signals go to processes of the command
 //! only; and as no process is started without it, none is started any more once the command is to
-//! end, whose processes are then looked for by their parents ([`super::tree`]).
+//! end, whose processes are then looked for by their parents (`tree`).
 
 mod filter;
 mod inner;
